@@ -1,0 +1,47 @@
+# Helpers that give every target of the house the same shape.
+
+set(UNISONO_WARNINGS
+    -Wall -Wextra
+    -Wshadow              # a shadowed name is usually the wrong one
+    -Wconversion          # counts are 64-bit: a silent narrowing is a 2 GiB bug
+    -Wno-sign-conversion  # sizes and ranks meet at every index; the checked helpers in base/ guard the ones that matter
+    -Wnon-virtual-dtor
+    -Wold-style-cast
+    -Woverloaded-virtual)
+
+# What every target of ours is compiled with, libraries, tests and programs alike.
+function(unisono_compile_options target)
+  target_compile_options(${target} PRIVATE ${UNISONO_WARNINGS} $<$<BOOL:${UNISONO_WERROR}>:-Werror>)
+  if(UNISONO_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${UNISONO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${UNISONO_SANITIZE})
+  endif()
+endfunction()
+
+# unisono_layer(NAME SOURCES a.cc b.cc USES base plan EXTERNAL fmt::fmt)
+# A folder of src/ as a static library, later folded into the one shared library.
+function(unisono_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;EXTERNAL" ${ARGN})
+  add_library(unisono_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(unisono_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+  target_compile_definitions(unisono_${name} PRIVATE UNISONO_BUILDING)
+  list(TRANSFORM ARG_USES PREPEND unisono_)
+  target_link_libraries(unisono_${name} PUBLIC ${ARG_USES} ${ARG_EXTERNAL})
+  unisono_compile_options(unisono_${name})
+endfunction()
+
+# unisono_test(NAME SOURCES a_test.cc USES plan): a GoogleTest program, one ctest entry a program.
+function(unisono_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;USES;EXTERNAL" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  list(TRANSFORM ARG_USES PREPEND unisono_)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${ARG_USES} ${ARG_EXTERNAL} GTest::gmock GTest::gtest_main)
+  unisono_compile_options(${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()

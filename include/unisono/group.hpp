@@ -1,0 +1,253 @@
+#pragma once
+/// Groups of ranks and what they do together.
+///
+/// A Group is a handle: copies refer to the same group. Thread-safety: a group may be used from any thread; all ranks must
+/// call its collectives in the same order. Every blocking call ends: with success, or with an exception that names the
+/// rank. A blocking call makes progress in the caller's thread; asynchronous calls are carried by one thread a process.
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/config.hpp"
+#include "unisono/error.hpp"
+#include "unisono/export.hpp"
+#include "unisono/store.hpp"
+#include "unisono/types.hpp"
+
+namespace unisono {
+
+namespace detail {
+class ContextImpl;
+class GroupImpl;
+class WorkImpl;
+}  // namespace detail
+
+/// From any rank: for recv.
+inline constexpr int kAnyRank = -1;
+
+/// Per-call choices; the group's defaults where empty.
+struct Options {
+  std::string_view algorithm{};           ///< by name, instead of the group's table; must be the same on all ranks
+  std::optional<Duration> timeout{};
+};
+
+/// One call, untyped: what the typed members below, Python and the PyTorch back end all come down to.
+///
+///   collective      input                      output                      count
+///   all_reduce      count                      count                       elements of the buffer
+///   reduce          count                      count, at root              elements of the buffer
+///   broadcast       count, at root             count                       elements of the buffer
+///   all_gather      count                      n * count                   elements that one rank contributes
+///   gather          count                      n * count, at root          the same
+///   reduce_scatter  n * count                  count                       elements that one rank receives
+///   scatter         n * count, at root         count                       the same
+///   all_to_all      n * count                  n * count                   elements for each rank
+///   barrier         -                          -                           -
+/// With `counts` (n entries, equal on all ranks) rank i's part has counts[i] elements instead of count (all_gather, gather,
+/// reduce_scatter, scatter). all_to_all: counts[j] elements go to rank j, output_counts[j] come from rank j.
+/// In place: input == output, and for the n-block collectives input is the own block of output, or output the own block
+/// of input. Any other overlap is refused. An input of an out-of-place call is never written.
+struct Call {
+  Collective collective = Collective::barrier;
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::int64_t count = 0;
+  DType dtype = DType::u8;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  std::span<const std::int64_t> counts{};
+  std::span<const std::int64_t> output_counts{};
+  Options options{};
+};
+
+/// What a recv got.
+struct Received {
+  int source = -1;
+  std::int64_t tag = 0;
+  std::int64_t bytes = 0;
+  friend bool operator==(const Received&, const Received&) = default;
+};
+
+/// An operation in flight. The buffers must live until it is done; dropping the last copy of a Work does not cancel it.
+/// Thread-safety: any thread.
+class UNISONO_API Work {
+ public:
+  Work() = default;  ///< empty: done() is true
+  /// Wait until it is done; throws what went wrong. With a timeout: throws Timeout when it passes, the operation goes on.
+  void wait() const;
+  void wait(Duration timeout) const;
+  bool done() const noexcept;
+  /// The error as an exception pointer, when it is done and failed.
+  std::exception_ptr error() const noexcept;
+  /// For recv, after it is done.
+  Received received() const noexcept;
+  /// Call `f` when it is done (at once when it is): on the thread that completes it, which must not block in f.
+  void on_done(std::function<void()> f) const;
+
+ private:
+  friend class Group;
+  explicit Work(std::shared_ptr<detail::WorkImpl> impl);
+  std::shared_ptr<detail::WorkImpl> impl_;
+};
+
+class UNISONO_API Group {
+ public:
+  Group() = default;  ///< empty: every call throws
+
+  int rank() const;
+  int size() const;
+  const std::string& name() const;
+  /// "shm", "tcp", "mixed", "inproc": how the members reach each other.
+  std::string_view transport() const;
+  /// The selection table in force, as text (docs: UNISONO_ALGORITHM).
+  std::string algorithms() const;
+  /// Collectives started so far.
+  std::uint64_t sequence_number() const;
+
+  // --- everything, untyped -------------------------------------------------------------------------------------
+  void run(const Call& call) const;               ///< blocks
+  [[nodiscard]] Work start(const Call& call) const;  ///< returns at once
+
+  // --- point to point. Messages between two ranks with one tag do not overtake each other. Sending to oneself is refused.
+  void send(std::span<const std::byte> data, int dst, std::int64_t tag = 0, Options o = {}) const;
+  Received recv(std::span<std::byte> data, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const;
+  [[nodiscard]] Work isend(std::span<const std::byte> data, int dst, std::int64_t tag = 0, Options o = {}) const;
+  [[nodiscard]] Work irecv(std::span<std::byte> data, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const;
+
+  // --- groups within the group ------------------------------------------------------------------------------------
+  /// The group of `ranks` (of this group, in that order). Called by its members only; the others do nothing.
+  Group subgroup(std::span<const int> ranks, Options o = {}) const;
+  /// Every rank calls it; those with one colour form a group, ordered by (key, rank). A negative colour joins none (an empty Group).
+  Group split(int colour, int key = 0, Options o = {}) const;
+
+  /// Every operation in flight, here and on the other ranks, ends with Aborted; so does every later call.
+  void abort(const std::string& reason) const;
+  /// Finish what is in flight and leave. Later calls throw InvalidArgument ("used after destroy"). Called by the last
+  /// handle's destructor otherwise.
+  void destroy();
+  explicit operator bool() const noexcept { return impl_ != nullptr; }
+
+  // --- typed --------------------------------------------------------------------------------------------------------
+  template <class T>
+  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    run(typed<T>(Collective::all_reduce, data.data(), data.data(), data.size(), op, 0, o));
+  }
+  template <class T>
+  void all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    same_size(in.size(), out.size(), "all_reduce: input and output");
+    run(typed<T>(Collective::all_reduce, in.data(), out.data(), in.size(), op, 0, o));
+  }
+  template <class T>
+  [[nodiscard]] Work all_reduce_async(std::span<T> data, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    return start(typed<T>(Collective::all_reduce, data.data(), data.data(), data.size(), op, 0, o));
+  }
+  template <class T>
+  void broadcast(std::span<T> data, int root = 0, Options o = {}) const {
+    run(typed<T>(Collective::broadcast, data.data(), data.data(), data.size(), ReduceOp::sum, root, o));
+  }
+  template <class T>
+  [[nodiscard]] Work broadcast_async(std::span<T> data, int root = 0, Options o = {}) const {
+    return start(typed<T>(Collective::broadcast, data.data(), data.data(), data.size(), ReduceOp::sum, root, o));
+  }
+  /// `out` is used at the root only; elsewhere it may be empty. In place at the root: in and out are one span.
+  template <class T>
+  void reduce(std::span<const T> in, std::span<T> out, int root = 0, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    if (rank() == root) same_size(in.size(), out.size(), "reduce: input and output at the root");
+    run(typed<T>(Collective::reduce, in.data(), out.data(), in.size(), op, root, o));
+  }
+  template <class T>
+  void all_gather(std::span<const T> in, std::span<T> out, Options o = {}) const {
+    same_size(in.size() * static_cast<std::size_t>(size()), out.size(), "all_gather: size() * input and output");
+    run(typed<T>(Collective::all_gather, in.data(), out.data(), in.size(), ReduceOp::sum, 0, o));
+  }
+  template <class T>
+  void gather(std::span<const T> in, std::span<T> out, int root = 0, Options o = {}) const {
+    if (rank() == root) same_size(in.size() * static_cast<std::size_t>(size()), out.size(), "gather: size() * input and output");
+    run(typed<T>(Collective::gather, in.data(), out.data(), in.size(), ReduceOp::sum, root, o));
+  }
+  template <class T>
+  void scatter(std::span<const T> in, std::span<T> out, int root = 0, Options o = {}) const {
+    if (rank() == root) same_size(out.size() * static_cast<std::size_t>(size()), in.size(), "scatter: size() * output and input");
+    run(typed<T>(Collective::scatter, in.data(), out.data(), out.size(), ReduceOp::sum, root, o));
+  }
+  template <class T>
+  void reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    same_size(out.size() * static_cast<std::size_t>(size()), in.size(), "reduce_scatter: size() * output and input");
+    run(typed<T>(Collective::reduce_scatter, in.data(), out.data(), out.size(), op, 0, o));
+  }
+  template <class T>
+  void all_to_all(std::span<const T> in, std::span<T> out, Options o = {}) const {
+    same_size(in.size(), out.size(), "all_to_all: input and output");
+    same_size(in.size() % static_cast<std::size_t>(size()), 0, "all_to_all: remainder of input by size()");
+    run(typed<T>(Collective::all_to_all, in.data(), out.data(), in.size() / static_cast<std::size_t>(size()), ReduceOp::sum, 0, o));
+  }
+  void barrier(Options o = {}) const {
+    Call c;
+    c.options = o;
+    run(c);
+  }
+  template <class T>
+  void send(std::span<const T> data, int dst, std::int64_t tag = 0, Options o = {}) const
+    requires(!std::same_as<T, std::byte>)
+  {
+    send(std::as_bytes(data), dst, tag, o);
+  }
+  template <class T>
+  Received recv(std::span<T> data, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const
+    requires(!std::same_as<T, std::byte>)
+  {
+    return recv(std::as_writable_bytes(data), src, tag, o);
+  }
+
+ private:
+  friend class Context;
+  explicit Group(std::shared_ptr<detail::GroupImpl> impl);
+  static void same_size(std::size_t a, std::size_t b, const char* what);  ///< throws InvalidArgument
+  template <class T>
+  static Call typed(Collective c, const void* in, void* out, std::size_t count, ReduceOp op, int root, Options o) {
+    Call call;
+    call.collective = c;
+    call.input = in;
+    call.output = out;
+    call.count = static_cast<std::int64_t>(count);
+    call.dtype = dtype_of<T>();
+    call.op = op;
+    call.root = root;
+    call.options = o;
+    return call;
+  }
+  std::shared_ptr<detail::GroupImpl> impl_;
+};
+
+/// What the groups of one process share: transports, the progress thread, shared memory. Usually made by init(); ranks
+/// that are threads have one each. Thread-safety: any thread.
+class UNISONO_API Context {
+ public:
+  explicit Context(Config config = Config::from_env());
+  /// Join a group of `size` ranks through `store`; all ranks call it with the same name. Blocks until all are there or
+  /// the configuration's timeout passes, when it throws Timeout naming the ranks that are missing.
+  Group create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name = "world") const;
+  const Config& config() const;
+
+ private:
+  std::shared_ptr<detail::ContextImpl> impl_;
+};
+
+/// Join the world that the environment describes (unisono run, torchrun, Slurm, Open MPI, MPICH; see Config), or a world of
+/// one when there is none.
+UNISONO_API Group init(Config config = Config::from_env());
+
+/// Ranks as threads of this process: calls `body` with a world of `size` on as many threads, over shared memory's own code.
+/// Rethrows the first exception. For tests, studies and notebooks.
+UNISONO_API void spawn_threads(int size, const std::function<void(Group)>& body, Config config = {});
+
+}  // namespace unisono

@@ -1,0 +1,14 @@
+#pragma once
+/// The subcommands of `unisono`. Each adds itself to the application with its options and examples, and leaves the exit
+/// status of its run in `status`.
+
+#include <CLI/CLI.hpp>
+
+namespace unisono::cli {
+
+void add_run(CLI::App& app, int& status);
+void add_bench(CLI::App& app, int& status);
+void add_plan(CLI::App& app, int& status);
+void add_doctor(CLI::App& app, int& status);
+
+}  // namespace unisono::cli

@@ -1,0 +1,44 @@
+#pragma once
+/// The table of algorithms: adding one is a file in algorithms/<collective>/ and a row in registry.cc.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plan/ir.h"
+
+namespace unisono::plan {
+
+/// Where an algorithm can run: `network` uses send and recv only (any transport, shared memory included);
+/// `shared_memory` uses stages (all ranks on one host).
+enum class Place : std::uint8_t { network, shared_memory };
+
+/// Closed-form cost of an algorithm for blocks of equal size, over all ranks; the verifier counts and compares.
+struct Cost {
+  std::int64_t steps = 0;   ///< longest chain of messages (network), or of signal/wait phases (shared memory)
+  double volume = 0;        ///< the most that one rank sends (network) or puts + gets + reduces from stages (shared memory), as a
+                            ///< multiple of the collective's size S (count for all_reduce, reduce, broadcast; the whole
+                            ///< n-block buffer for the others)
+  friend bool operator==(const Cost&, const Cost&) = default;
+};
+
+struct Algorithm {
+  Collective collective;
+  std::string_view name;      ///< "ring"
+  Place place;
+  std::string_view summary;   ///< one line for tables
+  std::string_view source;    ///< paper, or "folklore"
+  bool even_only;             ///< forwards blocks whose size only their owners know: counts must be equal
+  Plan (*build)(const Shape&);
+  Cost (*cost)(const Shape&);
+};
+
+/// All algorithms, grouped by collective, the plainest first.
+std::span<const Algorithm> algorithms() noexcept;
+
+/// The algorithm of that name, or nullptr.
+const Algorithm* find_algorithm(Collective collective, std::string_view name) noexcept;
+
+}  // namespace unisono::plan

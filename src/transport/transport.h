@@ -1,0 +1,130 @@
+#pragma once
+/// The transport contract. A transport moves bytes between two processes and, where it can, lets them share memory. It
+/// knows nothing of ranks, groups or collectives. tests/transport/contract_test.cc is the definition of done.
+///
+/// Nothing here blocks. Nothing here throws: the engine calls it in loops. Unless said otherwise an object is used by one
+/// thread at a time (the engine holds its I/O lock); different objects by different threads.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/handshake.h"
+#include "base/status.h"
+
+namespace unisono::transport {
+
+/// What came of a non-blocking read or write.
+struct Io {
+  enum class State : std::uint8_t {
+    ok,       ///< `bytes` were moved; 0 means: would block
+    closed,   ///< the peer closed its side, and all it had sent was read
+    failed    ///< `error` says why
+  };
+  State state = State::ok;
+  std::size_t bytes = 0;
+  int error = 0;  ///< errno when failed
+};
+
+using ConstPart = std::span<const std::byte>;
+using MutablePart = std::span<std::byte>;
+
+/// Memory of another process (or thread) on this host, mapped read-only here: single writer, many readers.
+/// Offsets and lengths come from the peer and are not trusted: at() checks them.
+class SharedView {
+ public:
+  virtual ~SharedView() = default;
+  /// The `bytes` at `offset` of the peer's segment, or nullptr when they are not inside it. Valid as long as this view. Any thread.
+  virtual const std::byte* at(std::uint64_t offset, std::uint64_t bytes) const noexcept = 0;
+  /// Wake the peer's Poller if it is parked. Cheap (a load) when it is not. Any thread. Call it after the store that the peer waits for.
+  virtual void wake() noexcept = 0;
+  /// False once the peer's process has ended or has closed its connection. Any thread.
+  virtual bool alive() const noexcept = 0;
+};
+
+/// This process's own segment, which peers see as a SharedView. Thread-safety: any thread.
+class SharedSegment {
+ public:
+  virtual ~SharedSegment() = default;
+  virtual std::byte* base() noexcept = 0;
+  /// Zeroed, 64-byte aligned memory (4096-aligned from 4096 bytes up), really committed (no SIGBUS later); an offset from base(). An error when the segment or
+  /// the machine's memory is full.
+  virtual Result<std::uint64_t> allocate(std::uint64_t bytes) = 0;
+  /// Give it back; large areas return their pages to the system.
+  virtual void release(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  virtual std::uint64_t allocated() const noexcept = 0;
+};
+
+/// An ordered, reliable byte stream to one peer.
+class Link {
+ public:
+  virtual ~Link() = default;
+  /// Write as much of `parts`, in order, as can be taken now. Partial writes are normal.
+  virtual Io write(std::span<const ConstPart> parts) noexcept = 0;
+  /// Read what is there into `parts`, in order. Partial reads are normal.
+  virtual Io read(std::span<const MutablePart> parts) noexcept = 0;
+  /// For Poller::add, or -1 when the link is memory and is woken through the transport.
+  virtual int fd() const noexcept = 0;
+  /// The peer's shared memory, or nullptr.
+  virtual SharedView* shared() noexcept = 0;
+  /// For messages: "shm to pid 4711", "tcp to 10.0.0.2:41000".
+  virtual std::string describe() const = 0;
+};
+
+/// The sleep seam: waits for file descriptors, and for wake() from other threads and from shared-memory peers.
+class Poller {
+ public:
+  virtual ~Poller() = default;
+  virtual void add(int fd) = 0;                            ///< watch for reading
+  virtual void remove(int fd) = 0;
+  virtual void want_write(int fd, bool on) = 0;            ///< also watch for room to write
+  /// Announce that this process is about to sleep: from here on peers' wake() and our own reach wait(). The caller then
+  /// looks once more whether there is work, and calls wait() or cancel().
+  virtual void prepare() noexcept = 0;
+  virtual void cancel() noexcept = 0;
+  /// Sleep until a descriptor is ready, a wake, or `timeout`. Clears the announcement. At most one thread at a time.
+  virtual void wait(Duration timeout) noexcept = 0;
+  /// Which watched descriptors are ready, without waiting; appended to `ready`.
+  virtual void poll(std::vector<int>& ready) noexcept = 0;
+  virtual void wake() noexcept = 0;                        ///< any thread
+};
+
+/// What poll() reports.
+struct Event {
+  enum class Kind : std::uint8_t {
+    up,       ///< `link` to `peer` is there, authenticated
+    failed,   ///< dialling `peer` failed for good: `status`
+    died,     ///< the process `peer` on this host has ended (a zombie counts), whatever its children still hold open
+    rejected  ///< somebody knocked and could not prove who it is: `status`; log it and go on
+  };
+  Kind kind = Kind::up;
+  PeerId peer;
+  std::unique_ptr<Link> link;
+  bool dialed = false;   ///< up: by us
+  Status status;
+};
+
+/// One way to reach peers. Made by the table in transports.h.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const noexcept = 0;
+  /// What peers need to reach this process: opaque text without spaces, published through the store.
+  virtual std::string address() const = 0;
+  /// Begin to connect to `peer` at `address` (of the same transport); the link or the failure comes from poll().
+  /// Refusals that may be temporary (nobody listens yet) are tried again until `deadline`.
+  virtual void dial(const PeerId& peer, const std::string& address, TimePoint deadline) = 0;
+  /// Move handshakes forward, accept, watch processes. `now` is the injected clock's.
+  virtual void poll(TimePoint now, std::vector<Event>& events) = 0;
+  /// What this transport needs watched while the process sleeps is added to, and kept up to date in, `poller`.
+  virtual void attach(Poller& poller) = 0;
+  /// This process's shared segment, or nullptr. The same object as long as the transport lives.
+  virtual SharedSegment* segment() noexcept = 0;
+};
+
+}  // namespace unisono::transport
