@@ -31,7 +31,7 @@ function(unisono_layer name)
   unisono_compile_options(unisono_${name})
 endfunction()
 
-# unisono_test(NAME SOURCES a_test.cc USES plan): a GoogleTest program, one ctest entry a program.
+# unisono_test(NAME SOURCES a_test.cc USES plan): a GoogleTest program, one ctest entry a program, labelled with its folder.
 function(unisono_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;USES;EXTERNAL" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -43,5 +43,6 @@ function(unisono_test name)
     set(ARG_TIMEOUT 300)
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${folder})
 endfunction()

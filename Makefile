@@ -1,0 +1,105 @@
+# make help lists the targets. Everything is installed into .venv and build/; `make clean` removes both.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+STAMPS := $(VENV)/.stamps
+# Warnings are errors with the compiler that CI uses; another one may know more of them. Override with make WERROR=ON|OFF.
+WERROR = $(if $(filter 12,$(shell $(or $(CXX_FOUND),g++) -dumpversion 2> /dev/null)),ON,OFF)
+CXX_FOUND = $(if $(filter default undefined,$(origin CXX)),,$(CXX))
+# make test STAGES="layers cpp": only these (tools/run_tests.py --help)
+STAGES ?=
+
+# All that the installed package is made of: newer than the stamp means build again.
+SOURCES = $(shell find src include bindings python cmake -type f -not -name '*.pyc' 2> /dev/null) CMakeLists.txt pyproject.toml README.md
+
+.PHONY: help
+help: ## this list
+	@echo "unisono: targets"
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+
+.PHONY: deps
+deps: ## install the Debian packages that are missing (as root), or name them
+	@tools/install_deps.sh
+
+.PHONY: build
+build: $(STAMPS)/package ## the command .venv/bin/unisono and the Python package, installed into .venv
+
+.PHONY: demo
+demo: build $(STAMPS)/dev ## train a classifier on real data with four ranks, and plot what it cost
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
+
+.PHONY: test
+test: build $(STAMPS)/dev $(STAMPS)/torch ## everything CI checks; STAGES="layers cpp" for a part
+	@$(BIN)/python tools/run_tests.py --werror $(WERROR) $(STAGES)
+
+.PHONY: test-long
+test-long: build $(STAMPS)/dev $(STAMPS)/torch ## the same with more seeds, and every sanitizer over every C++ test
+	@$(BIN)/python tools/run_tests.py --long --werror $(WERROR) $(STAGES)
+
+.PHONY: lint
+lint: deps $(STAMPS)/dev ## layers, formatting, ruff, mypy --strict
+	@$(BIN)/python tools/run_tests.py layers style
+
+.PHONY: tidy
+tidy: deps ## clang-tidy over the sources (slow; needs Debian's clang-tidy-19)
+	@command -v clang-tidy-19 > /dev/null || { echo "make tidy: install clang-tidy-19 first" >&2; exit 1; }
+	cmake --preset tidy
+	cmake --build --preset tidy
+
+.PHONY: format
+format: deps $(STAMPS)/dev ## format C++ and Python in place
+	@git ls-files -z --cached --others --exclude-standard -- '*.cc' '*.h' '*.hpp' | xargs -0 -r $(BIN)/clang-format -i
+	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
+
+.PHONY: bench-compare
+bench-compare: build $(STAMPS)/dev $(STAMPS)/torch ## measure unisono beside Gloo, Open MPI and MPICH (installs them)
+	@tools/install_deps.sh --peers
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bench/compare
+
+.PHONY: clean
+clean: ## remove what was built, and .venv
+	rm -rf build $(VENV) out
+
+# --- how .venv comes to be -----------------------------------------------------------------------------------------
+
+# The interpreter that a .venv was made with may have gone since, or the folder was moved: then it is made anew.
+ifneq ($(shell test -x $(BIN)/python && $(BIN)/python -m pip --version > /dev/null 2>&1 && echo usable),usable)
+$(shell rm -rf $(STAMPS))
+endif
+
+$(STAMPS)/venv: | deps
+	@python=$$(tools/find_python.sh); echo "venv: .venv with $$python"; "$$python" -m venv --clear $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/requirements: tools/requirements-build.txt $(STAMPS)/venv
+	@echo "venv: what building needs"
+	@$(PIP) install -r $<
+	@touch $@
+
+$(STAMPS)/dev: tools/requirements-dev.txt $(STAMPS)/requirements
+	@echo "venv: what tests and examples need"
+	@$(PIP) install -r $<
+	@touch $@
+
+$(STAMPS)/torch: tools/requirements-torch.txt $(STAMPS)/dev
+	@echo "venv: torch, for the tests that hand over its tensors"
+	@$(PIP) install -r $<
+	@touch $@
+
+# Built in build/python, which stays: only what changed is compiled. Ninja's progress is shown, the rest is in the log.
+$(STAMPS)/package: $(SOURCES) $(STAMPS)/requirements | deps
+	@mkdir -p build
+	@echo "build: the package (a few minutes the first time; all of it in build/package.log)"
+	@CMAKE_CXX_COMPILER_LAUNCHER=ccache $(BIN)/python -m pip --disable-pip-version-check install -v --no-build-isolation --no-deps \
+	    --force-reinstall -C cmake.define.UNISONO_WERROR=$(WERROR) . 2>&1 | tee build/package.log \
+	  | { grep --line-buffered -E '^ *\[[0-9]+/[0-9]+\]|error|warning:|CMake Error' | cut -c1-160 || true; } \
+	  || { tail -n 30 build/package.log >&2; echo "make build: failed; see build/package.log" >&2; exit 1; }
+	@test ! -x $(BIN)/unisono || $(BIN)/unisono --help > /dev/null
+	@touch $@
+	@echo "build: .venv/bin/unisono and the Python package are in place"

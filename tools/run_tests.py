@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""Run the test suites one after the other and say at the end what passed, failed and was skipped.
+
+Every stage runs, also after a failure, so that one run shows all there is to repair. `make test` calls this; a stage
+alone: `make test STAGES=cpp`. Reports (JUnit XML) are left in build/reports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV_BIN = ROOT / ".venv" / "bin"
+REPORTS = ROOT / "build" / "reports"
+
+# Folders of tests/ whose tests run under a sanitizer in `make test` (all of them in `make test-long`).
+TSAN_FOLDERS = ("transport", "engine", "group")
+ASAN_FOLDERS = ("base", "kernels", "transport", "rendezvous", "engine", "group")
+
+
+@dataclass
+class Result:
+    """What one stage counted; `notes` say why something failed or was skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def check(self, ok: bool, note: str) -> None:
+        """Count one check."""
+        if ok:
+            self.passed += 1
+        else:
+            self.failed += 1
+            self.notes.append(note)
+
+    def add_junit(self, path: Path) -> None:
+        """Add the cases of a JUnit file."""
+        for case in ElementTree.parse(path).getroot().iter("testcase"):
+            if case.find("failure") is not None or case.find("error") is not None:
+                self.failed += 1
+                self.notes.append(f"{case.get('classname')}.{case.get('name')}")
+            elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+                self.skipped += 1
+            else:
+                self.passed += 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the suites run."""
+
+    long: bool
+    werror: str
+    jobs: int
+
+
+def run(*command: str | Path, env: dict[str, str] | None = None) -> bool:
+    """Run a command in the root with our .venv first on PATH, its output passed through; whether it succeeded."""
+    print("+", " ".join(str(part) for part in command), flush=True)
+    environment = {**os.environ, **(env or {})}
+    environment["PATH"] = f"{VENV_BIN}{os.pathsep}{environment['PATH']}"
+    environment["VIRTUAL_ENV"] = str(VENV_BIN.parent)
+    return subprocess.run([str(part) for part in command], cwd=ROOT, env=environment, check=False).returncode == 0
+
+
+def tracked(*patterns: str) -> list[str]:
+    """Files of the repository, also those not committed yet, that match the patterns."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted({name for name in listing.splitlines() if (ROOT / name).is_file()})
+
+
+def layers(_: Settings) -> Result:
+    """Includes and links agree with the table of the house."""
+    result = Result()
+    result.check(run(sys.executable, "tools/check_layers.py"), "tools/check_layers.py")
+    return result
+
+
+def style(_: Settings) -> Result:
+    """Formatting and static checks; a tool that is not there is named and counted as skipped."""
+    result = Result()
+    checks: list[tuple[str, list[str]]] = [
+        ("clang-format", ["--dry-run", "-Werror", *tracked("*.cc", "*.h", "*.hpp")]),
+        ("ruff", ["check", "."]),
+        ("ruff", ["format", "--check", "."]),
+        ("mypy", []),
+    ]
+    for tool, arguments in checks:
+        path = shutil.which(tool, path=f"{VENV_BIN}{os.pathsep}{os.environ['PATH']}")
+        if path is None:
+            result.skipped += 1
+            result.notes.append(f"SKIPPED {tool}: not installed (tools/requirements-dev.txt has it)")
+            continue
+        if tool == "clang-format":
+            print(f"+ clang-format {' '.join(arguments[:2])} ({len(arguments) - 2} files)", flush=True)
+            ok = subprocess.run([path, *arguments], cwd=ROOT, check=False).returncode == 0
+        else:
+            ok = run(path, *arguments)
+        result.check(ok, f"{tool} {' '.join(arguments[:2])}".strip() + " (make format repairs layout)")
+    return result
+
+
+def ctest(settings: Settings, preset: str, folders: tuple[str, ...] = ()) -> Result:
+    """Configure and build a preset, and run its tests: all, or those of the given folders of tests/."""
+    result = Result()
+    build = ROOT / "build" / preset
+    reports = REPORTS / preset
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir(parents=True)
+    if not run("cmake", "--preset", preset, f"-DUNISONO_WERROR={settings.werror}", "-Wno-dev"):
+        result.check(False, f"preset {preset}: configuration")
+        return result
+    selection = ["-L", f"^({'|'.join(folders)})$"] if folders else []
+    targets = ["--target", *test_names(build, selection)] if folders else []
+    if targets == ["--target"]:
+        result.check(False, f"preset {preset}: no test in {', '.join(folders)}")
+        return result
+    if not run("cmake", "--build", build, "--parallel", str(settings.jobs), *targets):
+        result.check(False, f"preset {preset}: build")
+        return result
+    # Sanitizers stop at the first finding. Every rank of a test is in one process, or inherits this environment.
+    env = {
+        "GTEST_OUTPUT": f"xml:{reports}/",
+        "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+    }
+    if settings.long:
+        env["UNISONO_TEST_LONG"] = "1"
+    programs = REPORTS / f"{preset}-programs.xml"
+    run(
+        "ctest",
+        "--test-dir",
+        build,
+        "--output-on-failure",
+        "--no-tests=error",
+        "--output-junit",
+        programs,
+        *selection,
+        env=env,
+    )
+    return count_cases(result, programs, reports)
+
+
+def test_names(build: Path, selection: list[str]) -> list[str]:
+    """The names of the tests that a selection gives; a test program has the name of its target."""
+    listing = subprocess.run(
+        ["ctest", "--test-dir", build, "-N", *selection], capture_output=True, text=True, check=True
+    )
+    return re.findall(r"Test +#\d+: (\S+)", listing.stdout)
+
+
+def count_cases(result: Result, programs: Path, reports: Path) -> Result:
+    """Count GoogleTest's cases; a program that failed without a failed case (crash, time-out) counts as one failure."""
+    if not programs.exists():
+        result.check(False, "ctest left no report")
+        return result
+    for program in ElementTree.parse(programs).getroot().iter("testcase"):
+        name = program.get("name", "")
+        cases = Result()
+        try:
+            for report in reports.glob(f"{name}.xml"):
+                cases.add_junit(report)
+        except ElementTree.ParseError:
+            cases.notes.append(f"{name}: its report is cut short")
+        if program.get("status") == "fail" and not cases.failed:
+            cases.check(False, f"{name}: crashed, or ran out of time")
+        result.passed += cases.passed
+        result.failed += cases.failed
+        result.skipped += cases.skipped
+        result.notes += cases.notes
+    return result
+
+
+def cpp(settings: Settings) -> Result:
+    """C++ tests, optimised build."""
+    return ctest(settings, "release")
+
+
+def tsan(settings: Settings) -> Result:
+    """Data races: tests whose ranks are threads, under ThreadSanitizer."""
+    return ctest(settings, "tsan", () if settings.long else TSAN_FOLDERS)
+
+
+def asan(settings: Settings) -> Result:
+    """Memory errors and undefined behaviour: under AddressSanitizer and UndefinedBehaviorSanitizer."""
+    return ctest(settings, "asan", () if settings.long else ASAN_FOLDERS)
+
+
+def python(settings: Settings) -> Result:
+    """Python, processes that are killed, examples: all of it over real processes."""
+    result = Result()
+    report = REPORTS / "python.xml"
+    report.unlink(missing_ok=True)
+    selection = [] if settings.long else ["-m", "not long"]
+    env = {"UNISONO_TEST_LONG": "1", "HYPOTHESIS_PROFILE": "long"} if settings.long else {}
+    ok = run(VENV_BIN / "python", "-m", "pytest", "-q", f"--junitxml={report}", *selection, "tests", env=env)
+    if report.exists():
+        result.add_junit(report)
+    if not ok and not result.failed:
+        result.check(False, "pytest did not finish")
+    return result
+
+
+def package(_: Settings) -> Result:
+    """An outside project finds the installed library, builds, and runs; the library shows nothing but its API."""
+    result = Result()
+    result.check(run("bash", "tests/package/run.sh"), "tests/package/run.sh")
+    return result
+
+
+def plans(_: Settings) -> Result:
+    """The verifier proves every algorithm at every size and root."""
+    result = Result()
+    result.check(run(VENV_BIN / "unisono", "plan", "--verify-all"), "unisono plan --verify-all")
+    return result
+
+
+STAGES: dict[str, Callable[[Settings], Result]] = {
+    stage.__name__: stage for stage in (layers, style, cpp, plans, tsan, asan, package, python)
+}
+
+
+def summarise(results: dict[str, tuple[Result, float]]) -> int:
+    """Print the table and the closing line; the exit status."""
+    print(f"\n{'stage':<10}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
+    for name, (result, seconds) in results.items():
+        print(f"{name:<10}{result.passed:>8}{result.failed:>8}{result.skipped:>9}{seconds:>9.1f}")
+    for name, (result, _) in results.items():
+        for note in result.notes:
+            print(f"  {name}: {note}")
+    counts = [sum(getattr(result, kind) for result, _ in results.values()) for kind in ("passed", "failed", "skipped")]
+    print("\n{} passed, {} failed, {} skipped".format(*counts), flush=True)
+    return int(counts[1] > 0 or counts[0] == 0)
+
+
+def main() -> int:
+    """Parse the command line and run the stages."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {' '.join(STAGES)}; all when none is named")
+    parser.add_argument(
+        "--long", action="store_true", help="more seeds, slow cases, every sanitizer over every C++ test"
+    )
+    parser.add_argument("--werror", choices=("ON", "OFF"), default="ON", help="warnings of the compiler are errors")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilers at once")
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.stages) - set(STAGES))
+    if unknown:
+        parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
+    settings = Settings(arguments.long, arguments.werror, arguments.jobs)
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    results = {}
+    for name in arguments.stages or list(STAGES):
+        stage = STAGES[name]
+        print(f"\n=== {name}: {(stage.__doc__ or '').strip()}", flush=True)
+        start = time.monotonic()
+        result = stage(settings)
+        results[name] = (result, time.monotonic() - start)
+    return summarise(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
