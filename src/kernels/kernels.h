@@ -1,6 +1,6 @@
 #pragma once
-/// Reduction and copy kernels: k-ary, vectorised, chosen at run time from what the processor has (base x86-64-v2, then AVX2,
-/// then AVX-512; NEON or scalar elsewhere), each tested against the scalar reference beside it.
+/// Reduction and copy kernels: k-ary, vectorised, chosen at run time from what the processor has (base x86-64-v2, then
+/// AVX2, then AVX-512; NEON or scalar elsewhere), each tested against the scalar reference beside it.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace unisono::kernels {
 
-/// dst[i] = (src[0][i] op src[1][i] op ... op src[k-1][i]) [/ divisor], for i < count, and the same into `dst2` when that is not null.
+/// dst[i] = (src[0][i] op src[1][i] op ... op src[k-1][i]) [/ divisor], for i < count, and the same into `dst2` when
+/// that is not null.
 ///
-/// The fold goes from left to right for every element, so the bits do not depend on count, alignment or processor. f16 and
-/// bf16 are widened to f32 once, folded there, divided there, and rounded (to nearest even) once. avg folds as sum; the division is
-/// by `divisor` when that is greater than 1 (floating types only). min and max propagate NaN and order -0 before +0. Integers wrap.
-/// boolean: sum, max and bor are "or"; product, min and band are "and"; bxor is "xor"; results are 0 or 1.
-/// Requires k >= 1 and supports(op, dtype). dst and dst2 may each be equal to a source, but must not partly overlap one.
-/// Any alignment. Thread-safety: pure; any thread.
+/// The fold goes from left to right for every element, so the bits do not depend on count, alignment or processor. f16
+/// and bf16 are widened to f32 once, folded there, divided there, and rounded (to nearest even) once. avg folds as sum;
+/// the division is by `divisor` when that is greater than 1 (floating types only). min and max propagate NaN and order
+/// -0 before +0. Integers wrap. boolean: sum, max and bor are "or"; product, min and band are "and"; bxor is "xor";
+/// results are 0 or 1. Requires k >= 1 and supports(op, dtype). dst and dst2 may each be equal to a source, but must
+/// not partly overlap one. Any alignment. Thread-safety: pure; any thread.
 struct Reduce {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
@@ -26,12 +27,14 @@ struct Reduce {
 void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src, std::size_t count) noexcept;
 
 /// The same by plain loops, one element at a time: the reference that reduce() is tested against.
-void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src, std::size_t count) noexcept;
+void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src,
+                      std::size_t count) noexcept;
 
 /// memcpy. `streaming` hints that dst will not be read soon and is larger than the caches: it may bypass them.
 void copy(void* dst, const void* src, std::size_t bytes, bool streaming = false) noexcept;
 
-/// Which set is in use: "avx512", "avx2", "sse4", "neon", "scalar". UNISONO_KERNELS=NAME forces one that the processor has.
+/// Which set is in use: "avx512", "avx2", "sse4", "neon", "scalar". UNISONO_KERNELS=NAME forces one that the processor
+/// has.
 const char* kernel_set() noexcept;
 
 /// Scalar conversions, also used by tests and bindings.

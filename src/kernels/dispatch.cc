@@ -1,0 +1,98 @@
+/// Which set of kernels runs: chosen once a process, from what the processor has and UNISONO_KERNELS.
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "base/log.h"
+#include "kernels/kernel_set.h"
+#include "kernels/reference.h"
+
+namespace unisono::kernels {
+
+static_assert(unit::kOps == kReduceOps && unit::kTypes == kDTypes);
+static_assert(static_cast<int>(ReduceOp::bxor) == 7 && static_cast<int>(ReduceOp::avg) == 1,
+              "the order of unit.cc's rows");
+static_assert(static_cast<int>(DType::f32) == 2 && static_cast<int>(DType::boolean) == 12,
+              "the order of unit.cc's columns");
+
+namespace base_unit {
+extern const unit::Table kTable;
+}
+#ifdef UNISONO_KERNELS_X86
+namespace avx2_unit {
+extern const unit::Table kTable;
+}
+namespace avx512_unit {
+extern const unit::Table kTable;
+}
+#endif
+
+namespace {
+
+/// The sets of this processor in an array of the most there can be.
+struct Sets {
+  std::array<KernelSet, 4> sets{};
+  std::size_t size = 0;
+
+  void add(const char* name, const unit::Table& table) { sets[size++] = {name, &table}; }
+};
+
+Sets find_sets() noexcept {
+  Sets found;
+#if defined(UNISONO_KERNELS_X86)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    found.add("avx512", avx512_unit::kTable);
+  if (avx2) found.add("avx2", avx2_unit::kTable);
+  if (__builtin_cpu_supports("sse4.2")) found.add("sse4", base_unit::kTable);
+#elif defined(__aarch64__)
+  found.add("neon", base_unit::kTable);
+#endif
+  found.add("scalar", kReferenceTable);
+  return found;
+}
+
+const KernelSet& set_in_use() noexcept {
+  static const KernelSet& chosen = [&]() -> const KernelSet& {
+    const char* wanted = std::getenv("UNISONO_KERNELS");
+    const KernelSet& set = choose_kernel_set(wanted == nullptr ? "" : wanted);
+    if (wanted != nullptr && *wanted != '\0' && std::string_view(set.name) != wanted) {
+      std::string names;
+      for (const KernelSet& s : kernel_sets()) names += std::string(names.empty() ? "" : ", ") + s.name;
+      Logger().warn("UNISONO_KERNELS=" + std::string(wanted) + " is not something this processor can run; using " +
+                    set.name + " (it can run: " + names + ")");
+    }
+    return set;
+  }();
+  return chosen;
+}
+
+}  // namespace
+
+std::span<const KernelSet> kernel_sets() noexcept {
+  static const Sets sets = find_sets();
+  return {sets.sets.data(), sets.size};
+}
+
+const KernelSet& choose_kernel_set(std::string_view name) noexcept {
+  const auto sets = kernel_sets();
+  for (const KernelSet& set : sets)
+    if (set.name == name) return set;
+  return sets.front();
+}
+
+void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src, std::size_t count) noexcept {
+  set_in_use().reduce(what, dst, dst2, src, count);
+}
+
+void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src,
+                      std::size_t count) noexcept {
+  KernelSet{"scalar", &kReferenceTable}.reduce(what, dst, dst2, src, count);
+}
+
+const char* kernel_set() noexcept { return set_in_use().name; }
+
+}  // namespace unisono::kernels

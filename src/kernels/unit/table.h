@@ -1,0 +1,24 @@
+#pragma once
+/// What a unit hands to the rest: a table of function pointers. A unit is the same source compiled with the flags of
+/// one instruction set. This header and those beside it are all that a unit includes, and they hold plain types only:
+/// an inline function of a shared header compiled with AVX-512 could otherwise be the copy that the linker keeps for
+/// everybody.
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace unisono::kernels::unit {
+
+/// As kernels::reduce, for one op and dtype.
+using ReduceFunction = void (*)(void* dst, void* dst2, const void* const* src, size_t k, size_t count,
+                                int32_t divisor) noexcept;
+
+/// In the order of unisono::ReduceOp and unisono::DType (checked where the table is used). Null where supports() is
+/// false.
+inline constexpr int kOps = 8;
+inline constexpr int kTypes = 13;
+struct Table {
+  ReduceFunction reduce[kOps][kTypes];
+};
+
+}  // namespace unisono::kernels::unit

@@ -1,0 +1,125 @@
+// The vector kernels, compiled once for each instruction set with UNISONO_UNIT as the namespace (see CMakeLists.txt
+// beside kernels.h). Everything but the table has internal linkage, and no header with shared inline functions is
+// included: table.h says why.
+
+#include "kernels/unit/elements.h"
+#include "kernels/unit/ops.h"
+#include "kernels/unit/table.h"
+#include "kernels/unit/vec.h"
+
+namespace unisono::kernels::UNISONO_UNIT {
+namespace {
+
+/// Where one call reads and writes; offsets are in bytes and the same for all.
+struct Operands {
+  char* dst;
+  char* dst2;  // or null
+  const void* const* src;
+  size_t k;
+
+  UNISONO_INLINE const char* source(size_t q, size_t at) const { return static_cast<const char*>(src[q]) + at; }
+};
+
+/// Four vectors at a time: the loop over sources costs little beside four loads, the sums stay in registers however
+/// many sources there are, and so f16 and bf16 are rounded once.
+template <class E, class Op>
+UNISONO_INLINE void fold_four(const Operands& o, size_t at, typename E::V divisor) {
+  constexpr size_t n = E::kRaw;
+  const char* s = o.source(0, at);
+  auto a = Op::first(E::unpack(load<n>(s)));
+  auto b = Op::first(E::unpack(load<n>(s + n)));
+  auto c = Op::first(E::unpack(load<n>(s + 2 * n)));
+  auto d = Op::first(E::unpack(load<n>(s + 3 * n)));
+  for (size_t q = 1; q < o.k; q++) {
+    s = o.source(q, at);
+    a = Op::fold(a, E::unpack(load<n>(s)));
+    b = Op::fold(b, E::unpack(load<n>(s + n)));
+    c = Op::fold(c, E::unpack(load<n>(s + 2 * n)));
+    d = Op::fold(d, E::unpack(load<n>(s + 3 * n)));
+  }
+  const Raw<n> results[4] = {E::pack(Op::finish(a, divisor)), E::pack(Op::finish(b, divisor)),
+                             E::pack(Op::finish(c, divisor)), E::pack(Op::finish(d, divisor))};
+  for (size_t i = 0; i < 4; i++) store<n>(o.dst + at + i * n, results[i]);
+  if (o.dst2 != nullptr)
+    for (size_t i = 0; i < 4; i++) store<n>(o.dst2 + at + i * n, results[i]);
+}
+
+/// One vector, or the first `bytes` of one.
+template <class E, class Op>
+UNISONO_INLINE void fold_one(const Operands& o, size_t at, typename E::V divisor) {
+  constexpr size_t n = E::kRaw;
+  auto a = Op::first(E::unpack(load<n>(o.source(0, at))));
+  for (size_t q = 1; q < o.k; q++) a = Op::fold(a, E::unpack(load<n>(o.source(q, at))));
+  const Raw<n> result = E::pack(Op::finish(a, divisor));
+  store<n>(o.dst + at, result);
+  if (o.dst2 != nullptr) store<n>(o.dst2 + at, result);
+}
+template <class E, class Op>
+UNISONO_INLINE void fold_part(const Operands& o, size_t at, size_t bytes, typename E::V divisor) {
+  constexpr size_t n = E::kRaw;
+  auto a = Op::first(E::unpack(load_part<n>(o.source(0, at), bytes)));
+  for (size_t q = 1; q < o.k; q++) a = Op::fold(a, E::unpack(load_part<n>(o.source(q, at), bytes)));
+  const Raw<n> result = E::pack(Op::finish(a, divisor));
+  store_part<n>(o.dst + at, result, bytes);
+  if (o.dst2 != nullptr) store_part<n>(o.dst2 + at, result, bytes);
+}
+
+template <class E, class Op>
+void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
+  constexpr size_t n = E::kRaw;
+  const size_t bytes = count * E::kSize;
+  size_t at = 0;
+  for (; bytes - at >= 4 * n; at += 4 * n) fold_four<E, Op>(o, at, divisor);
+  for (; bytes - at >= n; at += n) fold_one<E, Op>(o, at, divisor);
+  if (at < bytes) fold_part<E, Op>(o, at, bytes - at, divisor);
+}
+
+template <class E, class Op>
+void reduce(void* dst, void* dst2, const void* const* src, size_t k, size_t count, int32_t) noexcept {
+  const Operands o{static_cast<char*>(dst), static_cast<char*>(dst2), src, k};
+  fold_all<E, Op>(o, count, typename E::V{});
+}
+template <class E>
+void reduce_sum(void* dst, void* dst2, const void* const* src, size_t k, size_t count, int32_t divisor) noexcept {
+  if (divisor <= 1) return reduce<E, Sum<Floats>>(dst, dst2, src, k, count, divisor);
+  using Lane = decltype(typename E::V{}[0] + 0);
+  const Operands o{static_cast<char*>(dst), static_cast<char*>(dst2), src, k};
+  fold_all<E, Average>(o, count, typename E::V{} + static_cast<Lane>(divisor));
+}
+
+using I8 = Plain<int8_t>;
+using I16 = Plain<int16_t>;
+using I32 = Plain<int32_t>;
+using I64 = Plain<int64_t>;
+using N8 = Plain<uint8_t>;
+using N16 = Plain<uint16_t>;
+using N32 = Plain<uint32_t>;
+using N64 = Plain<uint64_t>;
+using F = Plain<float>;
+using D = Plain<double>;
+
+}  // namespace
+
+/// Rows: sum avg product min max band bor bxor. Columns: f16 bf16 f32 f64, i8-i64, u8-u64, bool. Where the sign does
+/// not matter signed types use the unsigned kernels, which wrap.
+extern const unit::Table kTable;
+#define UNISONO_INTEGERS(OP) reduce<N8, OP>, reduce<N16, OP>, reduce<N32, OP>, reduce<N64, OP>
+#define UNISONO_BITWISE(OP) \
+  {nullptr, nullptr, nullptr, nullptr, UNISONO_INTEGERS(OP), UNISONO_INTEGERS(OP), reduce<Bool, Logical<OP>>}
+const unit::Table kTable = {{
+    {reduce_sum<F16>, reduce_sum<Bf16>, reduce_sum<F>, reduce_sum<D>, UNISONO_INTEGERS(Sum<Integers>),
+     UNISONO_INTEGERS(Sum<Integers>), reduce<Bool, Logical<Or>>},
+    {reduce_sum<F16>, reduce_sum<Bf16>, reduce_sum<F>, reduce_sum<D>},
+    {reduce<F16, Product<Floats>>, reduce<Bf16, Product<Floats>>, reduce<F, Product<Floats>>,
+     reduce<D, Product<Floats>>, UNISONO_INTEGERS(Product<Integers>), UNISONO_INTEGERS(Product<Integers>),
+     reduce<Bool, Logical<And>>},
+    {reduce<F16, Minimum>, reduce<Bf16, Minimum>, reduce<F, Minimum>, reduce<D, Minimum>, reduce<I8, Min>,
+     reduce<I16, Min>, reduce<I32, Min>, reduce<I64, Min>, UNISONO_INTEGERS(Min), reduce<Bool, Logical<And>>},
+    {reduce<F16, Maximum>, reduce<Bf16, Maximum>, reduce<F, Maximum>, reduce<D, Maximum>, reduce<I8, Max>,
+     reduce<I16, Max>, reduce<I32, Max>, reduce<I64, Max>, UNISONO_INTEGERS(Max), reduce<Bool, Logical<Or>>},
+    UNISONO_BITWISE(And),
+    UNISONO_BITWISE(Or),
+    UNISONO_BITWISE(Xor),
+}};
+
+}  // namespace unisono::kernels::UNISONO_UNIT
