@@ -1,0 +1,261 @@
+#include "plan/builder.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "plan/layout.h"
+
+namespace unisono::plan {
+
+namespace {
+
+std::vector<std::int32_t> iota(std::int32_t first, std::int32_t count) {
+  std::vector<std::int32_t> v(static_cast<std::size_t>(count));
+  std::iota(v.begin(), v.end(), first);
+  return v;
+}
+
+bool adjacent(const Ref& a, const Ref& b) {
+  return a.space == b.space && a.rank == b.rank && a.first + a.count == b.first && a.space != Space::stage;
+}
+
+}  // namespace
+
+void RefList::add(Ref ref) {
+  if (ref.count == 0) return;
+  if (!refs_.empty() && adjacent(refs_.back(), ref)) {
+    refs_.back().count += ref.count;
+  } else {
+    refs_.push_back(ref);
+  }
+}
+
+PlanBuilder::PlanBuilder(Collective collective, std::string_view algorithm, const Shape& shape, std::int32_t blocks) {
+  plan_.collective = collective;
+  plan_.algorithm = algorithm;
+  plan_.shape = shape;
+  lay_out(blocks);
+  alias();
+  send_lane_.assign(static_cast<std::size_t>(shape.ranks), -1);
+  recv_lane_.assign(static_cast<std::size_t>(shape.ranks), -1);
+}
+
+void PlanBuilder::lay_out(std::int32_t blocks) {
+  const std::int32_t n = ranks(), r = rank();
+  const bool at_root = r == root();
+  auto& in = plan_.in_extent;
+  auto& out = plan_.out_extent;
+  plan_.extents = n;
+  switch (plan_.collective) {
+    case Collective::all_reduce:
+    case Collective::reduce:
+    case Collective::broadcast:
+      plan_.extents = blocks;
+      if (plan_.collective != Collective::broadcast || at_root) in = iota(0, blocks);
+      if (plan_.collective != Collective::reduce || at_root) out = iota(0, blocks);
+      break;
+    case Collective::all_gather:
+    case Collective::gather:
+      in = {r};
+      if (plan_.collective == Collective::all_gather || at_root) out = iota(0, n);
+      break;
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+      if (plan_.collective == Collective::reduce_scatter || at_root) in = iota(0, n);
+      out = {r};
+      break;
+    case Collective::all_to_all:
+      plan_.extents = n * n;
+      in = iota(r * n, n);
+      for (std::int32_t i = 0; i < n; i++) out.push_back(i * n + r);
+      break;
+    case Collective::barrier:
+      plan_.extents = 0;
+      break;
+  }
+}
+
+void PlanBuilder::alias() {
+  std::uint32_t next = 0;
+  for (std::size_t i = 0; i < plan_.out_extent.size(); i++) out_cell_.push_back(next++);
+  for (std::size_t i = 0; i < plan_.in_extent.size(); i++) in_cell_.push_back(next++);
+  for (const auto& [in, out] : aliased_blocks(plan_))
+    in_cell_[static_cast<std::size_t>(in)] = out_cell_[static_cast<std::size_t>(out)];
+  cells_.resize(next);
+}
+
+Ref PlanBuilder::all(Space space) const {
+  return {space, -1, 0, static_cast<std::int32_t>(plan_.extents_of(space).size())};
+}
+
+RefList PlanBuilder::wrapped(Space space, std::int32_t first, std::int32_t count) const {
+  RefList list;
+  const std::int32_t before_end = std::min(count, ranks() - first);
+  list.add({space, -1, first, before_end});
+  list.add({space, -1, 0, count - before_end});
+  return list;
+}
+
+Ref PlanBuilder::new_scratch(std::int32_t extent) {
+  const Ref ref{Space::scratch, -1, static_cast<std::int32_t>(plan_.scratch_extent.size()), 1};
+  plan_.scratch_extent.push_back(extent);
+  scratch_cell_.push_back(static_cast<std::uint32_t>(cells_.size()));
+  cells_.emplace_back();
+  return ref;
+}
+
+Ref PlanBuilder::new_scratch_wrapped(std::int32_t first, std::int32_t count) {
+  Ref ref{Space::scratch, -1, static_cast<std::int32_t>(plan_.scratch_extent.size()), count};
+  for (std::int32_t i = 0; i < count; i++) new_scratch((first + i) % ranks());
+  return ref;
+}
+
+void PlanBuilder::stage_extents(std::vector<std::int32_t> extents) {
+  plan_.staged = true;
+  plan_.stage_extent = std::move(extents);
+  for (std::size_t i = 0; i < plan_.stage_extent.size(); i++) {
+    stage_cell_.push_back(static_cast<std::uint32_t>(cells_.size()));
+    cells_.emplace_back();
+  }
+}
+
+std::int32_t PlanBuilder::extent_of(Ref ref) const {
+  return plan_.extents_of(ref.space)[static_cast<std::size_t>(ref.first)];
+}
+
+StepId PlanBuilder::send(std::int32_t peer, const RefList& from) { return add(OpCode::send, peer, 0, {}, from.refs()); }
+StepId PlanBuilder::recv(std::int32_t peer, const RefList& into) { return add(OpCode::recv, peer, 0, into.refs(), {}); }
+StepId PlanBuilder::copy(Ref dst, Ref src) { return add(OpCode::copy, -1, 0, {&dst, 1}, {&src, 1}); }
+
+StepId PlanBuilder::put(std::int32_t stage_block, Ref src) {
+  const Ref dst = stage(rank(), stage_block);
+  return add(OpCode::put, -1, 0, {&dst, 1}, {&src, 1});
+}
+
+StepId PlanBuilder::get(Ref dst, std::int32_t rank, std::int32_t stage_block) {
+  const Ref src = stage(rank, stage_block);
+  return add(OpCode::get, rank, 0, {&dst, 1}, {&src, 1});
+}
+
+StepId PlanBuilder::reduce(std::initializer_list<Ref> dst, std::span<const Ref> sources, bool final) {
+  return add(OpCode::reduce, -1, 0, {dst.begin(), dst.size()}, sources, final);
+}
+
+StepId PlanBuilder::reduce(Ref dst, std::initializer_list<Ref> sources, bool final) {
+  return reduce({dst}, std::span<const Ref>{sources.begin(), sources.size()}, final);
+}
+
+StepId PlanBuilder::signal(std::uint16_t channel) {
+  plan_.staged = true;
+  plan_.channels = std::max<std::uint16_t>(plan_.channels, static_cast<std::uint16_t>(channel + 1));
+  return add(OpCode::signal, -1, channel, {}, {});
+}
+
+StepId PlanBuilder::wait(std::int32_t peer, std::uint16_t channel) { return add(OpCode::wait, peer, channel, {}, {}); }
+
+StepId PlanBuilder::add(OpCode op, std::int32_t peer, std::uint16_t channel, std::span<const Ref> dst,
+                        std::span<const Ref> src, bool final) {
+  const auto id = static_cast<StepId>(plan_.steps.size());
+  Step step;
+  step.op = op;
+  step.final = final;
+  step.lane = lane_of(op, peer);
+  step.channel = channel;
+  step.peer = peer;
+  step.src_begin = static_cast<std::uint32_t>(plan_.refs.size());
+  step.src_count = static_cast<std::uint32_t>(src.size());
+  plan_.refs.insert(plan_.refs.end(), src.begin(), src.end());
+  step.dst_begin = static_cast<std::uint32_t>(plan_.refs.size());
+  step.dst_count = static_cast<std::uint32_t>(dst.size());
+  plan_.refs.insert(plan_.refs.end(), dst.begin(), dst.end());
+
+  needs_.clear();
+  for (const Ref& ref : src) read(ref, id);
+  for (const Ref& ref : dst) write(ref, id);
+  if (op == OpCode::signal && !plan_.stage_extent.empty()) {  // what it publishes must be there
+    read({Space::stage, rank(), 0, static_cast<std::int32_t>(plan_.stage_extent.size())}, id);
+  }
+  step.dep_begin = static_cast<std::uint32_t>(plan_.deps.size());
+  write_dependencies(step);
+  plan_.steps.push_back(step);
+  return id;
+}
+
+std::uint16_t PlanBuilder::lane_of(OpCode op, std::int32_t peer) {
+  if (op != OpCode::send && op != OpCode::recv) return 0;
+  const bool sending = op == OpCode::send;
+  std::int32_t& lane = (sending ? send_lane_ : recv_lane_)[static_cast<std::size_t>(peer)];
+  if (lane >= 0) return static_cast<std::uint16_t>(lane);
+  auto& lanes = sending ? send_lanes_ : recv_lanes_;
+  auto& peers = sending ? send_peers_ : recv_peers_;
+  if (lanes.size() < lane_limit_) lanes.push_back(plan_.lanes++);
+  lane = lanes[static_cast<std::size_t>(peers++) % lanes.size()];
+  return static_cast<std::uint16_t>(lane);
+}
+
+std::span<const std::uint32_t> PlanBuilder::cells_of(const Ref& ref) const {
+  const auto part = [&](const std::vector<std::uint32_t>& cells) {
+    return std::span<const std::uint32_t>(cells).subspan(static_cast<std::size_t>(ref.first),
+                                                         static_cast<std::size_t>(ref.count));
+  };
+  switch (ref.space) {
+    case Space::in:
+      return part(in_cell_);
+    case Space::out:
+      return part(out_cell_);
+    case Space::scratch:
+      return part(scratch_cell_);
+    case Space::stage:
+      // Other ranks' stages are ordered by signal and wait, which share lane 0 with all that reads them.
+      if (ref.rank == rank()) return part(stage_cell_);
+  }
+  return {};
+}
+
+void PlanBuilder::read(const Ref& ref, StepId step) {
+  for (const std::uint32_t c : cells_of(ref)) {
+    Cell& cell = cells_[c];
+    if (cell.writer == step) continue;
+    need(cell.writer);
+    readers_.push_back({step, cell.readers});
+    cell.readers = static_cast<std::uint32_t>(readers_.size() - 1);
+  }
+}
+
+void PlanBuilder::write(const Ref& ref, StepId step) {
+  for (const std::uint32_t c : cells_of(ref)) {
+    Cell& cell = cells_[c];
+    need(cell.writer);
+    for (std::uint32_t r = cell.readers; r != kNone; r = readers_[r].next) need(readers_[r].step);
+    cell = {step, kNone};
+  }
+}
+
+// A lane runs in order: its latest step stands for the earlier ones, and the step's own lane needs no word at all.
+void PlanBuilder::write_dependencies(Step& step) {
+  std::sort(needs_.begin(), needs_.end(), std::greater<>());
+  const auto id = static_cast<StepId>(plan_.steps.size());
+  for (const StepId earlier : needs_) {
+    if (earlier == id) continue;
+    const auto kept = std::span(plan_.deps).subspan(step.dep_begin);
+    const std::uint16_t lane = plan_.steps[earlier].lane;
+    const bool stood_for = lane == step.lane || std::any_of(kept.begin(), kept.end(), [&](std::uint32_t dep) {
+                             return plan_.steps[dep].lane == lane;
+                           });
+    if (!stood_for) plan_.deps.push_back(earlier);
+  }
+  step.dep_count = static_cast<std::uint32_t>(plan_.deps.size()) - step.dep_begin;
+}
+
+void PlanBuilder::after(StepId earlier) {
+  Step& step = plan_.steps.back();
+  if (plan_.steps[earlier].lane == step.lane) return;
+  plan_.deps.push_back(earlier);
+  step.dep_count++;
+}
+
+Plan PlanBuilder::build() && { return std::move(plan_); }
+
+}  // namespace unisono::plan

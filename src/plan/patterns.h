@@ -1,0 +1,63 @@
+#pragma once
+/// Pieces that several algorithms are made of. Pure.
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "plan/builder.h"
+#include "plan/registry.h"
+
+namespace unisono::plan {
+
+/// floor(log2 n) and ceil(log2 n), for n >= 1.
+constexpr std::int32_t floor_log2(std::int32_t n) { return std::bit_width(static_cast<std::uint32_t>(n)) - 1; }
+constexpr std::int32_t ceil_log2(std::int32_t n) { return std::bit_width(static_cast<std::uint32_t>(n - 1)); }
+
+/// A rank's place in the binomial tree over all ranks, counted from the root: position v is rank (root + v) mod n, its
+/// parent is v without its lowest bit, and its subtree is the positions from v on that its lowest bit spans.
+///
+///                 0
+///        +--------+-----+----+
+///        4        2     1            n = 8
+///     +--+--+     |
+///     6     5     3
+///     |
+///     7
+struct BinomialTree {
+  struct Child {
+    std::int32_t rank;      ///< real rank
+    std::int32_t position;  ///< first position of its subtree
+    std::int32_t size;      ///< ranks in its subtree
+  };
+  explicit BinomialTree(const Shape& shape);
+
+  std::int32_t position = 0;
+  std::int32_t size = 1;        ///< ranks in the own subtree, own rank included
+  std::int32_t parent = -1;     ///< real rank; -1 at the root
+  std::vector<Child> children;  ///< largest subtree first: the longest way down starts first
+
+  /// The largest number of children, own message to the parent included, that any rank of n has.
+  static constexpr std::int32_t most_messages(std::int32_t n) { return ceil_log2(n); }
+  /// The longest way from the root: the most bits that are set in any of 0..n-1.
+  static constexpr std::int32_t depth(std::int32_t n) { return floor_log2(n); }
+};
+
+/// Reduces every child's partial result and `own` into `into`, in the order of ranks, and returns where the sum is:
+/// `own` itself where there is nothing to add. `into` may be `own`.
+Ref reduce_children(PlanBuilder& b, const BinomialTree& tree, Ref own, Ref into);
+
+/// The ring's reduce-scatter over n blocks of `in`: afterwards block rank() is complete in `into`. Needs n > 1.
+void ring_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into);
+/// The ring's all-gather over n blocks of `out`: block rank() must be there.
+void ring_all_gather(PlanBuilder& b);
+
+/// The strides of the circulant algorithms for n ranks: n halved, rounding up, until 1 (17: 17 9 5 3 2 1).
+std::vector<std::int32_t> circulant_strides(std::int32_t n);
+/// As ring_reduce_scatter, in ceil(log2 n) rounds for any n.
+void circulant_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into);
+/// As ring_all_gather, in ceil(log2 n) rounds for any n. A rank `complete` has all blocks already: nothing is sent to
+/// it.
+void circulant_all_gather(PlanBuilder& b, std::int32_t complete = -1);
+
+}  // namespace unisono::plan
