@@ -29,9 +29,7 @@ function(unisono_install_wheel)
   # A wheel holds no symbolic links: the library has one plain name.
   set_property(TARGET unisono PROPERTY VERSION)
   set_property(TARGET unisono PROPERTY SOVERSION)
-  install(TARGETS unisono LIBRARY DESTINATION . COMPONENT python NAMELINK_SKIP)
-  set_target_properties(_core PROPERTIES INSTALL_RPATH "$ORIGIN")
-  install(TARGETS _core LIBRARY DESTINATION . COMPONENT python)
+  install(TARGETS unisono LIBRARY DESTINATION unisono COMPONENT python)  # beside _core: bindings/CMakeLists.txt
   # From bin/ to the package: where pip puts it in a virtual environment, in a user's or a system's tree, and on Debian.
   set(python python${Python_VERSION_MAJOR}.${Python_VERSION_MINOR})
   set(rpath "")

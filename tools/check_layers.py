@@ -55,7 +55,7 @@ def layer_of(path: Path) -> str | None:
     return layer if layer in USES else None
 
 
-def check_include(layer: str, bracket: str, target: str, path: Path) -> str | None:
+def check_include(layer: str, bracket: str, target: str) -> str | None:
     """What is wrong with one #include of a file of `layer`, if anything."""
     if bracket == "<":
         pattern, reason = FORBIDDEN.get(layer, ("(?!)", ""))
@@ -67,7 +67,7 @@ def check_include(layer: str, bracket: str, target: str, path: Path) -> str | No
     folder = target.split("/")[0]
     if folder == "unisono" or folder == layer:
         return None
-    if (path.parent / target).exists() and "/" not in target and layer == "bindings":
+    if layer == "bindings" and "/" not in target:
         return None
     if folder not in USES:
         return f'"{target}": write the path from src/ or include/ (a header of another library goes in <>)'
@@ -94,7 +94,7 @@ def check_file(path: Path) -> Iterator[str]:
         if header and re.match(r"\s*using\s+namespace\b", line):
             yield f"{number}: using namespace in a header reaches everyone who includes it"
         match = INCLUDE.match(line)
-        problem = check_include(layer, match[1], match[2], path) if layer and match else None
+        problem = check_include(layer, match[1], match[2]) if layer and match else None
         if problem:
             yield f"{number}: {problem}"
 
