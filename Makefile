@@ -9,6 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 STAMPS := $(VENV)/.stamps
+# What one checkout compiled serves another one, and one build folder the next.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := true
 # Warnings are errors with the compiler that CI uses; another one may know more of them. Override with make WERROR=ON|OFF.
 WERROR = $(if $(filter 12,$(shell $(or $(CXX_FOUND),g++) -dumpversion 2> /dev/null)),ON,OFF)
 CXX_FOUND = $(if $(filter default undefined,$(origin CXX)),,$(CXX))
