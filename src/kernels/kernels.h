@@ -14,11 +14,20 @@ namespace unisono::kernels {
 /// that is not null.
 ///
 /// The fold goes from left to right for every element, so the bits do not depend on count, alignment or processor. f16
-/// and bf16 are widened to f32 once, folded there, divided there, and rounded (to nearest even) once. avg folds as sum;
-/// the division is by `divisor` when that is greater than 1 (floating types only). min and max propagate NaN and order
-/// -0 before +0. Integers wrap. boolean: sum, max and bor are "or"; product, min and band are "and"; bxor is "xor";
-/// results are 0 or 1. Requires k >= 1 and supports(op, dtype). dst and dst2 may each be equal to a source, but must
-/// not partly overlap one. Any alignment. Thread-safety: pure; any thread.
+/// and bf16 are widened to f32 once, folded there, divided there, and rounded (to nearest even) once.
+/// - avg folds as sum. Sums and averages of floating types are divided by `divisor` where it is greater than 1; all
+/// else
+///   ignores it. The division is a true one.
+/// - min and max are IEEE 754-2019 minimum and maximum: they propagate NaN and order -0 before +0.
+/// - A result that is NaN is always the positive quiet NaN without payload, whatever op and k: which payload survives
+/// an
+///   addition differs between processors and compilers, and the bits of a result must not.
+/// - Integers wrap.
+/// - boolean: sum, max and bor are "or"; product, min and band are "and"; bxor is "xor". Any byte but 0 is true;
+/// results
+///   are 0 or 1.
+/// Requires k >= 1 and supports(op, dtype). dst and dst2 may each be equal to a source, but must not partly overlap
+/// one. Any alignment. Thread-safety: pure; any thread.
 struct Reduce {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
