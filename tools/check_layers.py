@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Check the house: who may include whom, what each layer links, and a few rules for every file.
 
-The table below is the one of docs/architecture.md. Exits with 1 and one line a finding, each starting with FILE:LINE.
+Usage: tools/check_layers.py [ROOT]. The table below is the one of docs/architecture.md. Exits with 1 and prints a line a
+finding, each starting with FILE:LINE.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ SOURCES = {".cc", ".h", ".hpp", ".py"}
 
 
 def layer_of(path: Path) -> str | None:
-    """The layer that a file belongs to, or None outside the house (tests, tools, ...)."""
-    parts = path.relative_to(ROOT).parts
+    """The layer that a file belongs to (its path is relative), or None outside the house (tests, tools, ...)."""
+    parts = path.parts
     layer = parts[1] if parts[0] == "src" and len(parts) > 2 else parts[0]
     return layer if layer in USES else None
 
@@ -79,7 +80,7 @@ def check_include(layer: str, bracket: str, target: str) -> str | None:
     return f'"{target}": {layer} may use only {", ".join(sorted(only))}' if only and target not in only else None
 
 
-def check_file(path: Path) -> Iterator[str]:
+def check_file(path: Path, layer: str | None) -> Iterator[str]:
     """Findings of one source file, as "LINE: message"; warnings start with "warning"."""
     lines = path.read_text(encoding="utf-8").splitlines()
     if len(lines) > MAX_LINES:
@@ -89,7 +90,6 @@ def check_file(path: Path) -> Iterator[str]:
     header = path.suffix in {".h", ".hpp"}
     if header and "#pragma once" not in lines:
         yield "1: no #pragma once"
-    layer = layer_of(path)
     for number, line in enumerate(lines, 1):
         if header and re.match(r"\s*using\s+namespace\b", line):
             yield f"{number}: using namespace in a header reaches everyone who includes it"
@@ -110,22 +110,23 @@ def check_links(path: Path, layer: str) -> Iterator[str]:
                 yield f"{number}: {layer} links {name}, which the table does not allow"
 
 
-def findings() -> Iterator[str]:
+def findings(root: Path) -> Iterator[str]:
     """All findings of the tree."""
     for folder in ("include", "src", "bindings", "python", "tests", "bench", "examples", "tools"):
-        for path in sorted((ROOT / folder).rglob("*")):
+        for path in sorted((root / folder).rglob("*")):
             found: Iterator[str] = iter(())
-            layer = layer_of(path)
+            name = path.relative_to(root)
+            layer = layer_of(name)
             if path.suffix in SOURCES:
-                found = check_file(path)
+                found = check_file(path, layer)
             elif path.name == "CMakeLists.txt" and layer:
                 found = check_links(path, layer)
-            yield from (f"{path.relative_to(ROOT)}:{finding}" for finding in found)
+            yield from (f"{name}:{finding}" for finding in found)
 
 
 def main() -> int:
     """Print the findings; 1 when one of them is more than a warning."""
-    found = list(findings())
+    found = list(findings(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT))
     print("\n".join(found) if found else "check_layers: every include and link agrees with the table")
     return int(any(": warning: " not in finding for finding in found))
 
