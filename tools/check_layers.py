@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Check the house: who may include whom, what each layer links, and a few rules for every file.
 
-Usage: tools/check_layers.py [ROOT]. The table below is the one of docs/architecture.md. Exits with 1 and prints a line a
+Usage: tools/check_layers.py [ROOT]. The table is the one of docs/architecture.md. Exits with 1 and prints a line a
 finding, each starting with FILE:LINE.
 """
 
