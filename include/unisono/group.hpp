@@ -213,6 +213,7 @@ class UNISONO_API Group {
 
  private:
   friend class Context;
+  friend UNISONO_API void spawn_threads(int size, const std::function<void(Group)>& body, Config config);
   explicit Group(std::shared_ptr<detail::GroupImpl> impl);
   static void same_size(std::size_t a, std::size_t b, const char* what);  ///< throws InvalidArgument
   template <class T>

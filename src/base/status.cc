@@ -81,9 +81,13 @@ const std::vector<int>& Status::missing() const noexcept {
 }
 
 Status Status::with_context(const std::string& context) const {
+  return ok() ? *this : with_message(context + ": " + detail_->message);
+}
+
+Status Status::with_message(std::string message) const {
   if (ok()) return *this;
   Detail d = *detail_;
-  d.message = context + ": " + d.message;
+  d.message = std::move(message);
   Status s;
   s.detail_ = std::make_shared<const Detail>(std::move(d));
   return s;

@@ -53,6 +53,8 @@ class [[nodiscard]] Status {
 
   /// The same error with "context: " in front of its message; success stays success.
   Status with_context(const std::string& context) const;
+  /// The same error with another message.
+  Status with_message(std::string message) const;
 
  private:
   struct Detail {

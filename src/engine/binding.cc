@@ -1,0 +1,77 @@
+#include "engine/binding.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace unisono::engine {
+
+namespace {
+
+/// First element of block e when `count` elements are cut into `blocks`. Cuts fall on whole cache lines once blocks are
+/// large enough for that not to unbalance them: kernels then run aligned, and no line is shared by two owners.
+std::int64_t cut(std::int64_t count, std::int64_t blocks, std::int64_t e, std::int64_t element) {
+  const std::int64_t line = 64 / element;
+  if (e >= blocks) return count;
+  if (count < blocks * line * 16) return count / blocks * e + std::min(e, count % blocks);
+  const std::int64_t lines = count / line;
+  return (lines / blocks * e + std::min(e, lines % blocks)) * line;
+}
+
+BlockTable table(const plan::Plan& plan, const Sizes& sizes, std::int64_t element, std::span<const std::int32_t> extents) {
+  BlockTable t;
+  t.offset.reserve(extents.size() + 1);
+  t.offset.push_back(0);
+  for (const std::int32_t e : extents) t.offset.push_back(t.offset.back() + extent_bytes(plan, sizes, element, e));
+  return t;
+}
+
+}  // namespace
+
+std::int64_t extent_bytes(const plan::Plan& plan, const Sizes& sizes, std::int64_t element, std::int32_t e) {
+  switch (plan.collective) {
+    case Collective::all_reduce:
+    case Collective::reduce:
+    case Collective::broadcast:
+      return (cut(sizes.count, plan.extents, e + 1, element) - cut(sizes.count, plan.extents, e, element)) * element;
+    case Collective::all_gather:
+    case Collective::gather:
+    case Collective::reduce_scatter:
+    case Collective::scatter: return (sizes.counts.empty() ? sizes.count : sizes.counts[e]) * element;
+    case Collective::all_to_all: {
+      if (sizes.counts.empty()) return sizes.count * element;
+      const std::int32_t from = e / plan.shape.ranks, to = e % plan.shape.ranks;
+      if (from == plan.shape.rank) return sizes.counts[to] * element;
+      return sizes.output_counts[from] * element;
+    }
+    case Collective::barrier: return 0;
+  }
+  return 0;
+}
+
+Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype) {
+  const auto element = static_cast<std::int64_t>(size_of(dtype));
+  Binding b;
+  b.in = table(plan, sizes, element, plan.in_extent);
+  b.out = table(plan, sizes, element, plan.out_extent);
+  for (const std::int32_t e : plan.scratch_extent) b.scratch.push_back(extent_bytes(plan, sizes, element, e));
+  for (const std::int32_t e : plan.stage_extent) b.stage.push_back(extent_bytes(plan, sizes, element, e));
+  switch (plan.collective) {
+    case Collective::all_to_all:
+      b.largest_block = sizes.count * element;
+      for (const auto counts : {sizes.counts, sizes.output_counts})
+        for (const std::int64_t c : counts) b.largest_block = std::max(b.largest_block, c * element);
+      break;
+    case Collective::barrier: break;
+    default:
+      if (!sizes.counts.empty()) {
+        b.largest_block = *std::max_element(sizes.counts.begin(), sizes.counts.end()) * element;
+      } else {
+        for (std::int32_t e = 0; e < plan.extents; e++)
+          b.largest_block = std::max(b.largest_block, extent_bytes(plan, sizes, element, e));
+      }
+  }
+  return b;
+}
+
+}  // namespace unisono::engine

@@ -1,0 +1,85 @@
+#include "engine/domain.h"
+
+#include <algorithm>
+#include <new>
+
+#include <fmt/format.h>
+
+namespace unisono::engine {
+
+namespace {
+/// All stages together should stay inside the last-level cache: n ranks x kWindow slots x n blocks x one slice. Slices below 32 KiB
+/// lose to the cost of signalling them, above 256 KiB nothing is gained.
+std::int64_t choose_slice(int size) {
+  constexpr std::int64_t budget = 16 << 20;
+  const std::int64_t n = size;
+  return std::clamp<std::int64_t>(budget / (n * n * static_cast<std::int64_t>(kWindow)) / 4096 * 4096, 32 << 10, 256 << 10);
+}
+}  // namespace
+
+Domain::Domain(transport::SharedSegment& segment, int rank, int size, std::uint64_t control_offset)
+    : segment_(segment),
+      rank_(rank),
+      control_offset_(control_offset),
+      own_(new (segment.base() + control_offset) ControlBlock{}),
+      control_(size, nullptr),
+      views_(size, nullptr),
+      slice_bytes_(choose_slice(size)),
+      stage_bytes_(kWindow * static_cast<std::uint64_t>(slice_bytes_) * static_cast<std::uint64_t>(size)) {
+  control_[rank] = own_;
+}
+
+Result<std::unique_ptr<Domain>> Domain::create(transport::SharedSegment& segment, int rank, int size) {
+  auto offset = segment.allocate(sizeof(ControlBlock));
+  if (!offset) return offset.status().with_context("shared memory for a group's control block");
+  return std::unique_ptr<Domain>(new Domain(segment, rank, size, *offset));
+}
+
+Domain::~Domain() {
+  if (stage_offset_ != 0) segment_.release(stage_offset_, stage_bytes_);
+  segment_.release(control_offset_, sizeof(ControlBlock));
+}
+
+Status Domain::attach(int rank, transport::SharedView* view, std::uint64_t control_offset) {
+  const std::byte* memory = view->at(control_offset, sizeof(ControlBlock));
+  if (memory == nullptr || control_offset % alignof(ControlBlock) != 0)
+    return Status::internal(fmt::format("rank {} published a control block outside its segment", rank));
+  control_[rank] = reinterpret_cast<const ControlBlock*>(memory);
+  views_[rank] = view;
+  return {};
+}
+
+void Domain::wake_all() noexcept {
+  for (transport::SharedView* view : views_)
+    if (view != nullptr) view->wake();
+}
+
+void Domain::announce(std::uint64_t sequence, const Signature& signature, std::span<const std::byte> payload) noexcept {
+  Line& l = own_->line[sequence & 1];
+  l.signature = signature;
+  if (!payload.empty()) std::memcpy(l.payload, payload.data(), payload.size());
+  // Sequentially consistent: a peer about to park announces that, then looks here again (Poller::prepare).
+  l.sequence.store(sequence, std::memory_order_seq_cst);
+  wake_all();
+}
+
+void Domain::signal(int channel, std::uint64_t count) noexcept {
+  own_->channel[channel].value.store(count, std::memory_order_seq_cst);
+  wake_all();
+}
+
+void Domain::signal_done(std::uint64_t count) noexcept {
+  own_->done.value.store(count, std::memory_order_seq_cst);
+  wake_all();
+}
+
+Result<std::byte*> Domain::own_stage() {
+  if (stage_offset_ == 0) {
+    auto offset = segment_.allocate(stage_bytes_);
+    if (!offset) return offset.status().with_context(fmt::format("shared memory for a stage of {}", describe_bytes(static_cast<std::int64_t>(stage_bytes_))));
+    stage_offset_ = *offset;
+  }
+  return segment_.base() + stage_offset_;
+}
+
+}  // namespace unisono::engine

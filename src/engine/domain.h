@@ -1,0 +1,123 @@
+#pragma once
+/// What the ranks of a group share in memory: a control block and a stage each, which their owner writes and all read.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/signature.h"
+#include "transport/transport.h"
+
+namespace unisono::engine {
+
+/// Slices in flight on a stage.
+inline constexpr std::uint64_t kWindow = 4;
+/// Signal channels of a plan, the implicit "done" not counted.
+inline constexpr int kChannels = 4;
+/// Payload that fits into an announcement.
+inline constexpr std::size_t kInlineBytes = 40;
+
+/// One cache line, one writer: "I have begun operation `sequence`, and this is what it is", with a small payload beside
+/// it. Two of them are used in turn: nobody can be two operations ahead of anybody (Domain::may_announce).
+struct alignas(64) Line {
+  std::atomic<std::uint64_t> sequence;
+  Signature signature;
+  std::byte payload[kInlineBytes];
+};
+static_assert(sizeof(Line) == 64);
+
+/// A number that only grows, alone on its cache line.
+struct alignas(64) Counter {
+  std::atomic<std::uint64_t> value;
+};
+
+struct ControlBlock {
+  Line line[2];
+  Counter channel[kChannels];
+  Counter done;
+};
+
+/// The announcement's payload of a staged operation.
+struct StagePayload {
+  std::uint64_t offset = 0;  ///< of the rank's stage in its segment
+};
+
+/// Thread-safety: one thread at a time (the one that runs the group's operations).
+class Domain {
+ public:
+  static Result<std::unique_ptr<Domain>> create(transport::SharedSegment& segment, int rank, int size);
+  ~Domain();
+  Domain(const Domain&) = delete;
+  Domain& operator=(const Domain&) = delete;
+
+  /// Where this rank's control block lies in its segment: what peers attach() to.
+  std::uint64_t control_offset() const noexcept { return control_offset_; }
+  Status attach(int rank, transport::SharedView* view, std::uint64_t control_offset);
+
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return static_cast<int>(control_.size()); }
+
+  // --- announcements ----------------------------------------------------------------------------------------------
+  /// Whether rank q has begun operation `sequence` - 1, so that the line of `sequence` - 2 is no longer read by it.
+  bool may_announce(int q, std::uint64_t sequence) const noexcept { return latest(q) + 1 >= sequence; }
+  void announce(std::uint64_t sequence, const Signature& signature, std::span<const std::byte> payload) noexcept;
+  /// Rank q's line of `sequence`, or nullptr as long as q has not begun it.
+  const Line* line(int q, std::uint64_t sequence) const noexcept {
+    const Line& l = control_[q]->line[sequence & 1];
+    return l.sequence.load(std::memory_order_seq_cst) >= sequence ? &l : nullptr;
+  }
+  /// The newest operation that rank q has begun.
+  std::uint64_t latest(int q) const noexcept {
+    const std::uint64_t a = control_[q]->line[0].sequence.load(std::memory_order_seq_cst);
+    const std::uint64_t b = control_[q]->line[1].sequence.load(std::memory_order_seq_cst);
+    return a > b ? a : b;
+  }
+
+  // --- signals: counters of slices, over all operations of the group -------------------------------------------------
+  void signal(int channel, std::uint64_t count) noexcept;
+  void signal_done(std::uint64_t count) noexcept;
+  bool reached(int q, int channel, std::uint64_t count) const noexcept {
+    return control_[q]->channel[channel].value.load(std::memory_order_seq_cst) >= count;
+  }
+  bool done(int q, std::uint64_t count) const noexcept {
+    return control_[q]->done.value.load(std::memory_order_seq_cst) >= count;
+  }
+  std::uint64_t signalled(int channel) const noexcept {
+    return own_->channel[channel].value.load(std::memory_order_relaxed);
+  }
+  /// Slices that all operations before the current one had; the same on all ranks.
+  std::uint64_t slices = 0;
+
+  // --- stages -------------------------------------------------------------------------------------------------------
+  /// Bytes of a stage; the same on all ranks.
+  std::uint64_t stage_bytes() const noexcept { return stage_bytes_; }
+  /// Bytes of one of the kWindow slots of a stage.
+  std::uint64_t slot_bytes() const noexcept { return stage_bytes_ / kWindow; }
+  /// The largest slice of a block for stages of up to size() blocks, a multiple of 64.
+  std::int64_t slice_bytes() const noexcept { return slice_bytes_; }
+  /// This rank's stage, allocated at the first call.
+  Result<std::byte*> own_stage();
+  std::uint64_t own_stage_offset() const noexcept { return stage_offset_; }
+  /// Rank q's stage at the offset it announced, or nullptr when that is not inside its segment.
+  const std::byte* stage(int q, std::uint64_t offset) const noexcept { return views_[q] ? views_[q]->at(offset, stage_bytes_) : nullptr; }
+
+ private:
+  Domain(transport::SharedSegment& segment, int rank, int size, std::uint64_t control_offset);
+  void wake_all() noexcept;
+
+  transport::SharedSegment& segment_;
+  int rank_;
+  std::uint64_t control_offset_;
+  ControlBlock* own_;
+  std::vector<const ControlBlock*> control_;
+  std::vector<transport::SharedView*> views_;
+  std::int64_t slice_bytes_;
+  std::uint64_t stage_bytes_;
+  std::uint64_t stage_offset_ = 0;  ///< 0: not allocated (offset 0 is the segment's header)
+};
+
+}  // namespace unisono::engine

@@ -1,0 +1,214 @@
+#include "engine/inbox.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace unisono::engine {
+
+using transport::MutablePart;
+
+namespace {
+/// Beyond this, frames stay with the transport, whose buffers then fill and hold the sender back.
+constexpr std::uint64_t kKeptLimit = std::uint64_t{1} << 30;
+constexpr std::size_t kPastOperations = 64;
+}  // namespace
+
+Inbox::Key Inbox::key(int rank, const FrameHeader& h) noexcept {
+  // 20 bits each for rank and slice, 24 for the ordinal (its channel in the upper ones).
+  return static_cast<Key>(rank) << 44 | static_cast<Key>(h.slice & 0xfffff) << 24 | (h.ordinal & 0xffffff);
+}
+
+std::optional<Discord> Inbox::begin(std::uint64_t sequence, const Signature& signature) {
+  active_ = true;
+  sequence_ = sequence;
+  signature_ = signature;
+  for (auto it = early_.lower_bound({sequence, 0}); it != early_.end() && it->first.first == sequence; ++it)
+    if (auto discord = check(it->second->rank, it->second->header)) return discord;
+  return std::nullopt;
+}
+
+void Inbox::end(std::uint64_t sequence) {
+  active_ = false;
+  posts_.clear();
+  past_.push_back({sequence, signature_});
+  if (past_.size() > kPastOperations) past_.pop_front();
+}
+
+/// Whether the frame belongs to something else than what was called here under its number.
+std::optional<Discord> Inbox::check(int rank, const FrameHeader& h) const {
+  if (h.sequence == sequence_ && active_) {
+    if (h.signature == signature_) return std::nullopt;
+    return Discord{rank, h.sequence, signature_, h.signature};
+  }
+  for (const Past& p : past_)
+    if (p.sequence == h.sequence && p.signature != h.signature) return Discord{rank, h.sequence, p.signature, h.signature};
+  return std::nullopt;
+}
+
+std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, std::vector<MutablePart> parts, StepFlag* flag) {
+  const auto early = early_.find({header.sequence, key(rank, header)});
+  if (early == early_.end()) {
+    posts_[key(rank, header)] = {std::move(parts), flag, header.length};
+    return std::nullopt;
+  }
+  const std::shared_ptr<Parcel> parcel = early->second;
+  if (parcel->header.length != header.length) return Discord{rank, header.sequence, header.signature, parcel->header.signature};
+  Sink into;
+  into.parts = std::move(parts);
+  into.flag = flag;
+  if (!parcel->complete) {
+    parcel->claim = std::move(into);
+    return std::nullopt;
+  }
+  Deferred none;
+  deliver(*parcel, into, none);
+  early_.erase(early);
+  return std::nullopt;
+}
+
+void Inbox::post_message(int source, std::int64_t tag, MutablePart buffer, std::shared_ptr<Completion> completion, Deferred& deferred) {
+  for (auto it = messages_.begin(); it != messages_.end(); ++it) {
+    Parcel& parcel = **it;
+    if (parcel.claim || (source >= 0 && parcel.rank != source) || static_cast<std::int64_t>(parcel.header.sequence) != tag) continue;
+    Sink into;
+    into.parts = {buffer};
+    into.completion = std::move(completion);
+    if (!parcel.complete) {
+      parcel.claim = std::move(into);
+      return;
+    }
+    deliver(parcel, into, deferred);
+    messages_.erase(it);
+    return;
+  }
+  receives_.push_back({source, tag, buffer, std::move(completion)});
+}
+
+std::optional<Sink> Inbox::keep(int rank, const FrameHeader& header) {
+  // One frame is always kept, however large: otherwise it could never be received.
+  if (kept_bytes_ > 0 && kept_bytes_ + header.length > kKeptLimit) return std::nullopt;
+  auto parcel = std::make_shared<Parcel>();
+  parcel->header = header;
+  parcel->rank = rank;
+  parcel->data.resize(header.length);
+  kept_bytes_ += header.length;
+  Sink sink;
+  sink.parts = {MutablePart(parcel->data)};
+  sink.parcel = parcel;
+  if (header.kind == FrameKind::message)
+    messages_.push_back(parcel);
+  else
+    early_[{header.sequence, key(rank, header)}] = parcel;
+  return sink;
+}
+
+std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::optional<Discord>& discord) {
+  if (header.kind == FrameKind::message) {
+    for (auto it = receives_.begin(); it != receives_.end(); ++it) {
+      if ((it->source >= 0 && it->source != rank) || it->tag != static_cast<std::int64_t>(header.sequence)) continue;
+      Sink sink;
+      sink.parts = {it->buffer};
+      sink.completion = std::move(it->completion);
+      receives_.erase(it);
+      return sink;
+    }
+    return keep(rank, header);
+  }
+  discord = check(rank, header);
+  if (discord) return Sink{};
+  if (active_ && header.sequence == sequence_) {
+    const auto post = posts_.find(key(rank, header));
+    if (post != posts_.end()) {
+      if (post->second.length != header.length) {
+        discord = Discord{rank, header.sequence, signature_, header.signature};
+        return Sink{};
+      }
+      Sink sink;
+      sink.parts = std::move(post->second.parts);
+      sink.flag = post->second.flag;
+      posts_.erase(post);
+      return sink;
+    }
+  }
+  return keep(rank, header);
+}
+
+void Inbox::finish_message(const FrameHeader& header, int rank, std::size_t room, const std::shared_ptr<Completion>& completion,
+                           Deferred& deferred) {
+  const Arrival arrival{rank, static_cast<std::int64_t>(header.sequence), static_cast<std::int64_t>(header.length)};
+  Status status;
+  if (header.length > room)
+    status = Status::invalid(fmt::format("a message of {} bytes from rank {} (tag {}) does not fit into the receive buffer of {} bytes; its first {} bytes "
+                                         "were stored, the rest is lost: receive with a buffer at least as large as what is sent",
+                                         header.length, rank, header.sequence, room, room));
+  deferred.add(completion->complete(std::move(status), arrival));
+}
+
+void Inbox::deliver(Parcel& parcel, Sink& into, Deferred& deferred) {
+  std::size_t at = 0, room = 0;
+  for (const MutablePart& p : into.parts) {
+    const std::size_t take = std::min(p.size(), parcel.data.size() - at);
+    if (take > 0) std::memcpy(p.data(), parcel.data.data() + at, take);
+    at += take;
+    room += p.size();
+  }
+  kept_bytes_ -= parcel.header.length;
+  if (into.flag != nullptr) into.flag->store(kStepDone, std::memory_order_release);
+  if (into.completion) finish_message(parcel.header, parcel.rank, room, into.completion, deferred);
+}
+
+void Inbox::on_payload(int rank, const FrameHeader& header, Sink& sink, Deferred& deferred) {
+  if (sink.parcel) {
+    Parcel& parcel = *sink.parcel;
+    parcel.complete = true;
+    if (!parcel.claim) return;
+    Sink into = std::move(*parcel.claim);
+    deliver(parcel, into, deferred);
+    if (header.kind == FrameKind::message)
+      messages_.remove(sink.parcel);
+    else
+      early_.erase({header.sequence, key(rank, header)});
+    return;
+  }
+  if (sink.flag != nullptr) sink.flag->store(kStepDone, std::memory_order_release);
+  if (sink.completion) {
+    std::size_t room = 0;
+    for (const MutablePart& p : sink.parts) room += p.size();
+    finish_message(header, rank, room, sink.completion, deferred);
+  }
+}
+
+void Inbox::fail_messages(const std::vector<bool>& gone, int rank, const Status& status, Deferred& deferred) {
+  const bool nobody_left = std::count(gone.begin(), gone.end(), false) <= 1;  // this rank itself
+  for (auto it = receives_.begin(); it != receives_.end();) {
+    if (it->source == rank || (it->source < 0 && nobody_left)) {
+      deferred.add(it->completion->complete(status));
+      it = receives_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void Inbox::forget(const Completion* only, const Status& status, Deferred& deferred) {
+  for (auto it = receives_.begin(); it != receives_.end();) {
+    if (only == nullptr || it->completion.get() == only) {
+      deferred.add(it->completion->complete(status));
+      it = receives_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  for (const auto& parcel : messages_)
+    if (parcel->claim && (only == nullptr || parcel->claim->completion.get() == only)) {
+      deferred.add(parcel->claim->completion->complete(status));
+      parcel->claim = Sink{};  // still arriving: its bytes go nowhere
+    }
+  if (only != nullptr) return;
+  posts_.clear();
+  for (auto& [key, parcel] : early_) parcel->claim.reset();
+}
+
+}  // namespace unisono::engine

@@ -1,0 +1,96 @@
+#pragma once
+/// One group's incoming frames: matched with what was posted, or kept until something is.
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/stream.h"
+
+namespace unisono::engine {
+
+/// A frame that came before its receive. `claim` is set when the receive is posted while the payload is still coming.
+struct Parcel {
+  FrameHeader header;
+  int rank = -1;
+  std::vector<std::byte> data;
+  bool complete = false;
+  std::optional<Sink> claim;
+};
+
+/// Two ranks called different things.
+struct Discord {
+  int rank = -1;        ///< the other rank
+  std::uint64_t sequence = 0;
+  Signature ours, theirs;
+};
+
+/// Thread-safety: under the messenger's lock.
+class Inbox {
+ public:
+  explicit Inbox(int size) : size_(size) {}
+
+  // --- collectives: one at a time in a group --------------------------------------------------------------------
+  /// Operation `sequence` begins here; a frame that came early may already show that somebody called something else.
+  std::optional<Discord> begin(std::uint64_t sequence, const Signature& signature);
+  void end(std::uint64_t sequence);
+  /// Receive the message that `header` names from `rank`. Completes at once when it is there.
+  std::optional<Discord> post(int rank, const FrameHeader& header, std::vector<transport::MutablePart> parts, StepFlag* flag);
+
+  // --- point to point ---------------------------------------------------------------------------------------------
+  /// `source` -1: from anybody. Completes at once when it is there.
+  void post_message(int source, std::int64_t tag, transport::MutablePart buffer, std::shared_ptr<Completion> completion, Deferred& deferred);
+  /// Fail posted receives that only `rank` could fulfil (all ranks in `gone` have left).
+  void fail_messages(const std::vector<bool>& gone, int rank, const Status& status, Deferred& deferred);
+  bool idle() const noexcept { return receives_.empty(); }
+
+  // --- frames -----------------------------------------------------------------------------------------------------
+  /// Nothing: too much is being kept already.
+  std::optional<Sink> on_frame(int rank, const FrameHeader& header, std::optional<Discord>& discord);
+  void on_payload(int rank, const FrameHeader& header, Sink& sink, Deferred& deferred);
+
+  /// Let go of everything that was posted (or only of the receive of `only`), completing it with `status`.
+  void forget(const Completion* only, const Status& status, Deferred& deferred);
+
+ private:
+  struct Post {
+    std::vector<transport::MutablePart> parts;
+    StepFlag* flag;
+    std::uint64_t length;
+  };
+  struct Receive {
+    int source;
+    std::int64_t tag;
+    transport::MutablePart buffer;
+    std::shared_ptr<Completion> completion;
+  };
+  struct Past {
+    std::uint64_t sequence = 0;
+    Signature signature;
+  };
+  using Key = std::uint64_t;
+  static Key key(int rank, const FrameHeader& h) noexcept;
+  std::optional<Discord> check(int rank, const FrameHeader& header) const;
+  std::optional<Sink> keep(int rank, const FrameHeader& header);
+  void deliver(Parcel& parcel, Sink& into, Deferred& deferred);
+  static void finish_message(const FrameHeader& header, int rank, std::size_t room, const std::shared_ptr<Completion>& completion,
+                             Deferred& deferred);
+
+  int size_;
+  bool active_ = false;
+  std::uint64_t sequence_ = 0;   ///< of the newest operation that began here
+  Signature signature_;
+  std::deque<Past> past_;        ///< a few finished ones, to recognise late frames
+  std::unordered_map<Key, Post> posts_;
+  std::map<std::pair<std::uint64_t, Key>, std::shared_ptr<Parcel>> early_;  ///< by (sequence, key)
+  std::list<Receive> receives_;
+  std::list<std::shared_ptr<Parcel>> messages_;
+  std::uint64_t kept_bytes_ = 0;
+};
+
+}  // namespace unisono::engine

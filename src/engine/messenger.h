@@ -1,0 +1,147 @@
+#pragma once
+/// All links of a process: who can be reached and how, frames in and out, and the news of failures.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/log.h"
+#include "engine/abort_record.h"
+#include "engine/failure.h"
+#include "engine/inbox.h"
+#include "engine/stream.h"
+#include "transport/transport.h"
+
+namespace unisono::engine {
+
+/// Another process, as published through the store.
+struct PeerAddress {
+  PeerId id;
+  std::string host;        ///< for messages
+  std::int64_t pid = 0;    ///< for messages
+  std::size_t transport = 0;  ///< index into the messenger's transports
+  std::string address;
+};
+
+/// Thread-safety: any thread; one lock inside. Callbacks of completions run without it.
+class Messenger final : private FrameHandler {
+ public:
+  Messenger(PeerId self, std::vector<std::unique_ptr<transport::Transport>> transports, transport::Poller& poller, const Clock& clock,
+            Logger log);
+  ~Messenger() override;
+
+  transport::Transport& transport(std::size_t index) { return *transports_[index]; }
+  std::size_t transports() const noexcept { return transports_.size(); }
+  void add_transport(std::unique_ptr<transport::Transport> transport);
+
+  // --- peers ------------------------------------------------------------------------------------------------------
+  /// A number for the peer; the same one when it is known already.
+  int add_peer(const PeerAddress& address);
+  /// Begin to connect, unless a link is there or under way.
+  void dial(int peer, TimePoint deadline);
+  bool connected(int peer) const;
+  Status peer_status(int peer) const;   ///< why it cannot be reached, if so
+  transport::SharedView* shared(int peer) const;
+
+  // --- groups -----------------------------------------------------------------------------------------------------
+  /// `members[r]` is the peer number of rank r (-1: this process). Frames and failures that came earlier are applied.
+  void open_group(std::uint64_t group, std::string name, int rank, std::vector<int> members, std::shared_ptr<Failure> failure);
+  void close_group(std::uint64_t group);
+  /// The group cannot go on: here, and, when `flood`, on all members.
+  void fail_group(std::uint64_t group, const Status& status, bool flood);
+  /// Ranks of the group that have left in good order or died.
+  std::vector<bool> gone(std::uint64_t group) const;
+  bool anyone_gone(std::uint64_t group) const;
+
+  // --- collectives (Operation) --------------------------------------------------------------------------------------
+  void begin(std::uint64_t group, std::uint64_t sequence, const Signature& signature);
+  void end(std::uint64_t group, std::uint64_t sequence);
+  void send(std::uint64_t group, int rank, const FrameHeader& header, std::span<const transport::MutablePart> parts, StepFlag* flag);
+  void receive(std::uint64_t group, int rank, const FrameHeader& header, std::vector<transport::MutablePart> parts, StepFlag* flag);
+  /// No flag or memory of the group's collectives is used after this.
+  void forget(std::uint64_t group, const Status& status);
+
+  // --- point to point ---------------------------------------------------------------------------------------------
+  void send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data, std::shared_ptr<Completion> completion);
+  void receive_message(std::uint64_t group, int rank, std::int64_t tag, transport::MutablePart buffer, std::shared_ptr<Completion> completion);
+  /// Give up on one message; its memory is not used after this.
+  void cancel(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
+
+  // --- progress -----------------------------------------------------------------------------------------------------
+  /// Move what can be moved. `deep`: also look at descriptors, connections and processes (calls into the kernel). False when
+  /// nothing moved, or when another thread is at it.
+  bool poll(bool deep);
+  /// Whether some link needs the kernel to be asked (so that a waiting loop polls deep each time).
+  bool kernel_links() const noexcept { return kernel_links_.load(std::memory_order_relaxed); }
+  /// When poll must be called at the latest while the process sleeps.
+  TimePoint next_deadline() const;
+  /// Say goodbye to all, and write what is still queued until `deadline`.
+  void leave(TimePoint deadline);
+
+ private:
+  struct Peer {
+    PeerAddress address;
+    std::vector<std::unique_ptr<Stream>> streams;  ///< the first one is written to
+    std::vector<OutFrame> waiting;                 ///< until there is a stream
+    bool known = false, dialing = false, left = false, dead = false;
+    bool gone() const { return left || dead; }
+    Status status;
+  };
+  struct GroupState {
+    std::string name;
+    int rank = 0;
+    std::vector<int> members;
+    std::shared_ptr<Failure> failure;
+    Inbox inbox{0};
+  };
+
+  // FrameHandler
+  std::optional<Sink> on_frame(Stream& stream, const FrameHeader& header) override;
+  void on_payload(Stream& stream, const FrameHeader& header, Sink& sink) override;
+
+  int peer_locked(const PeerId& id);
+  int rank_of(const GroupState& group, int peer) const;
+  void enqueue(int peer, OutFrame frame);
+  void on_event(transport::Event event);
+  void on_abort(int from, const AbortRecord& record);
+  void on_stream_end(Stream& stream);
+  void drain(int peer);
+  void peer_left(int peer);
+  void peer_died(int peer, const std::string& how, bool flood);
+  void fail_group_locked(std::uint64_t id, GroupState& group, const Status& status, bool flood);
+  void report_discord(std::uint64_t id, GroupState& group, const Discord& discord);
+  void flood(const AbortRecord& record, std::span<const int> peers);
+  std::string describe_peer(int peer) const;
+  bool poll_locked(bool deep);
+  GroupState* find(std::uint64_t group);
+  std::vector<bool> gone_locked(const GroupState& group) const;
+
+  PeerId self_;
+  std::vector<std::unique_ptr<transport::Transport>> transports_;
+  transport::Poller& poller_;
+  const Clock& clock_;
+  Logger log_;
+  mutable std::mutex mutex_;
+  std::deque<Peer> peers_;  ///< a deque: references stay when peers are added
+  std::unordered_map<std::string, int> peer_index_;  ///< by to_string(PeerId)
+  std::unordered_map<std::uint64_t, GroupState> groups_;
+  std::unordered_map<std::uint64_t, Status> early_aborts_;  ///< of groups that are not open here yet
+  std::unordered_set<std::uint64_t> closed_groups_;
+  std::unordered_map<int, Stream*> by_fd_;
+  std::vector<Stream*> memory_streams_;
+  std::vector<int> ready_;
+  std::vector<transport::Event> events_;
+  std::vector<Stream*> ended_;
+  std::atomic<bool> kernel_links_{false};
+  int connecting_ = 0;
+  Deferred deferred_;
+};
+
+}  // namespace unisono::engine

@@ -1,0 +1,282 @@
+/// Groups: matching, failures, and how the news of them spreads.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/messenger.h"
+
+namespace unisono::engine {
+
+using transport::MutablePart;
+
+namespace {
+void run(Completion::Callbacks callbacks) {
+  for (auto& c : callbacks) c();
+}
+}  // namespace
+
+Messenger::GroupState* Messenger::find(std::uint64_t id) {
+  const auto it = groups_.find(id);
+  return it == groups_.end() ? nullptr : &it->second;
+}
+
+int Messenger::rank_of(const GroupState& group, int peer) const {
+  const auto it = std::find(group.members.begin(), group.members.end(), peer);
+  return it == group.members.end() ? -1 : static_cast<int>(it - group.members.begin());
+}
+
+void Messenger::open_group(std::uint64_t id, std::string name, int rank, std::vector<int> members, std::shared_ptr<Failure> failure) {
+  const std::lock_guard lock(mutex_);
+  GroupState& group = groups_[id];
+  group.name = std::move(name);
+  group.rank = rank;
+  group.inbox = Inbox(static_cast<int>(members.size()));
+  group.members = std::move(members);
+  group.failure = std::move(failure);
+  closed_groups_.erase(id);
+  if (const auto early = early_aborts_.find(id); early != early_aborts_.end()) {
+    group.failure->set(early->second);
+    early_aborts_.erase(early);
+  }
+  for (std::size_t r = 0; r < group.members.size(); r++) {
+    const int peer = group.members[r];
+    if (peer >= 0 && peers_[peer].dead) {
+      const PeerAddress& a = peers_[peer].address;
+      group.failure->set(Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) has died", r, group.name, describe_peer(peer)),
+                                              static_cast<int>(r), a.host, a.pid));
+    }
+  }
+}
+
+void Messenger::close_group(std::uint64_t id) {
+  Completion::Callbacks callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    GroupState* group = find(id);
+    if (group == nullptr) return;
+    const Status status = Status::invalid(fmt::format("group \"{}\" was destroyed while this message was in flight", group->name));
+    group->inbox.forget(nullptr, status, deferred_);
+    for (const int peer : group->members)
+      if (peer >= 0)
+        for (auto& s : peers_[peer].streams) s->forget(id, nullptr, status, deferred_);
+    groups_.erase(id);
+    closed_groups_.insert(id);
+    callbacks = deferred_.take();
+  }
+  run(std::move(callbacks));
+}
+
+void Messenger::begin(std::uint64_t id, std::uint64_t sequence, const Signature& signature) {
+  const std::lock_guard lock(mutex_);
+  GroupState* group = find(id);
+  if (group == nullptr) return;
+  if (auto discord = group->inbox.begin(sequence, signature)) report_discord(id, *group, *discord);
+}
+
+void Messenger::end(std::uint64_t id, std::uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  if (GroupState* group = find(id)) group->inbox.end(sequence);
+}
+
+void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, std::vector<MutablePart> parts, StepFlag* flag) {
+  const std::lock_guard lock(mutex_);
+  GroupState* group = find(id);
+  if (group == nullptr) return;
+  if (auto discord = group->inbox.post(rank, header, std::move(parts), flag)) report_discord(id, *group, *discord);
+}
+
+void Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag, MutablePart buffer, std::shared_ptr<Completion> completion) {
+  Completion::Callbacks callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    GroupState* group = find(id);
+    if (group == nullptr || group->failure->failed()) {
+      callbacks = completion->complete(group ? group->failure->status() : Status::invalid("recv on a group that was destroyed"));
+    } else {
+      group->inbox.post_message(rank, tag, buffer, std::move(completion), deferred_);
+      for (std::size_t r = 0; r < group->members.size(); r++)
+        if (group->members[r] >= 0 && peers_[group->members[r]].gone()) {
+          const Peer& peer = peers_[group->members[r]];
+          group->inbox.fail_messages(gone_locked(*group), static_cast<int>(r), peer.status, deferred_);
+        }
+      callbacks = deferred_.take();
+    }
+  }
+  run(std::move(callbacks));
+}
+
+void Messenger::cancel(std::uint64_t id, const std::shared_ptr<Completion>& completion, const Status& status) {
+  Completion::Callbacks callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    GroupState* group = find(id);
+    if (group == nullptr) return;
+    group->inbox.forget(completion.get(), status, deferred_);
+    for (const int peer : group->members) {
+      if (peer < 0) continue;
+      for (auto& s : peers_[peer].streams) s->forget(id, completion.get(), status, deferred_);
+      std::erase_if(peers_[peer].waiting, [&](OutFrame& f) {
+        if (f.completion != completion) return false;
+        deferred_.add(f.completion->complete(status));
+        return true;
+      });
+    }
+    callbacks = deferred_.take();
+  }
+  run(std::move(callbacks));
+}
+
+void Messenger::forget(std::uint64_t id, const Status& status) {
+  Completion::Callbacks callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    GroupState* group = find(id);
+    if (group == nullptr) return;
+    group->inbox.forget(nullptr, status, deferred_);
+    for (const int peer : group->members) {
+      if (peer < 0) continue;
+      for (auto& s : peers_[peer].streams) s->forget(id, nullptr, status, deferred_);
+      std::erase_if(peers_[peer].waiting, [&](OutFrame& f) {
+        if (f.header.group != id) return false;
+        if (f.completion) deferred_.add(f.completion->complete(status));
+        return true;
+      });
+    }
+    callbacks = deferred_.take();
+  }
+  run(std::move(callbacks));
+}
+
+// --- failures ----------------------------------------------------------------------------------------------------
+
+std::vector<bool> Messenger::gone_locked(const GroupState& group) const {
+  std::vector<bool> gone;
+  gone.reserve(group.members.size());
+  for (const int peer : group.members) gone.push_back(peer >= 0 && peers_[peer].gone());
+  return gone;
+}
+
+std::vector<bool> Messenger::gone(std::uint64_t id) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = groups_.find(id);
+  return it == groups_.end() ? std::vector<bool>{} : gone_locked(it->second);
+}
+
+bool Messenger::anyone_gone(std::uint64_t id) const {
+  const auto list = gone(id);
+  return std::find(list.begin(), list.end(), true) != list.end();
+}
+
+void Messenger::fail_group(std::uint64_t id, const Status& status, bool flood) {
+  Completion::Callbacks callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (GroupState* group = find(id)) fail_group_locked(id, *group, status, flood);
+    callbacks = deferred_.take();
+  }
+  run(std::move(callbacks));
+}
+
+void Messenger::fail_group_locked(std::uint64_t id, GroupState& group, const Status& status, bool flood_it) {
+  if (!group.failure->set(status)) return;
+  log_.debug(fmt::format("group \"{}\" failed: {}", group.name, status.message()));
+  group.inbox.forget(nullptr, status, deferred_);
+  for (const int peer : group.members) {
+    if (peer < 0) continue;
+    for (auto& s : peers_[peer].streams) s->forget(id, nullptr, status, deferred_);
+    std::erase_if(peers_[peer].waiting, [&](OutFrame& f) {
+      if (f.header.group != id) return false;
+      if (f.completion) deferred_.add(f.completion->complete(status));
+      return true;
+    });
+  }
+  if (flood_it) flood({id, std::nullopt, status}, group.members);
+  poller_.wake();  // whoever sleeps in this process should look
+}
+
+void Messenger::report_discord(std::uint64_t id, GroupState& group, const Discord& d) {
+  const std::string text =
+      d.ours == d.theirs
+          ? fmt::format("operation #{} of group \"{}\" does not match: rank {} and rank {} both called {}, but a message between them has another size than "
+                        "expected (counts that differ between ranks)",
+                        d.sequence, group.name, group.rank, d.rank, d.ours.describe())
+          : fmt::format("operation #{} of group \"{}\" does not match: rank {} called {}, but rank {} called {}. All ranks must call the same collectives "
+                        "in the same order with equal arguments",
+                        d.sequence, group.name, group.rank, d.ours.describe(), d.rank, d.theirs.describe());
+  fail_group_locked(id, group, Status::mismatch(text, group.rank, d.rank), true);
+}
+
+void Messenger::flood(const AbortRecord& record, std::span<const int> peers) {
+  const std::vector<std::byte> bytes = record.encode();
+  for (const int index : peers) {
+    if (index < 0 || peers_[index].gone() || peers_[index].streams.empty()) continue;
+    OutFrame frame;
+    frame.header.kind = FrameKind::abort;
+    frame.header.group = record.group;
+    frame.header.length = bytes.size();
+    frame.owned = bytes;
+    frame.parts = {transport::ConstPart(frame.owned)};
+    enqueue(index, std::move(frame));
+  }
+}
+
+void Messenger::on_abort(int from, const AbortRecord& record) {
+  if (record.dead) {
+    if (*record.dead == self_) {
+      log_.warn(fmt::format("{} believes that this process is dead", describe_peer(from)));
+      return;
+    }
+    const int index = peer_locked(*record.dead);
+    if (!peers_[index].gone()) {
+      drain(index);
+      if (!peers_[index].gone()) peer_died(index, record.status.message(), true);
+    }
+    return;
+  }
+  if (GroupState* group = find(record.group))
+    fail_group_locked(record.group, *group, record.status, true);
+  else if (!closed_groups_.contains(record.group))
+    early_aborts_.try_emplace(record.group, record.status);
+}
+
+void Messenger::peer_left(int index) {
+  Peer& peer = peers_[index];
+  if (peer.gone()) return;
+  peer.left = true;
+  peer.status = Status::rank_failure(fmt::format("the process ({}) has left in good order", describe_peer(index)), -1, peer.address.host, peer.address.pid);
+  for (auto& [id, group] : groups_) {
+    const int rank = rank_of(group, index);
+    if (rank < 0) continue;
+    const Status status = Status::rank_failure(
+        fmt::format("rank {} of group \"{}\" ({}) has left: it finished, or raised and ended, without sending the message that rank {} waits for", rank,
+                    group.name, describe_peer(index), group.rank),
+        rank, peer.address.host, peer.address.pid);
+    group.inbox.fail_messages(gone_locked(group), rank, status, deferred_);
+  }
+}
+
+void Messenger::peer_died(int index, const std::string& how, bool flood_it) {
+  Peer& peer = peers_[index];
+  if (peer.dead) return;
+  peer.dead = true;
+  peer.left = false;
+  peer.status = Status::rank_failure(how, -1, peer.address.host, peer.address.pid);
+  if (flood_it) {
+    std::vector<int> others;
+    for (int i = 0; i < static_cast<int>(peers_.size()); i++)
+      if (i != index) others.push_back(i);
+    flood({0, peer.address.id, peer.status}, others);
+  }
+  for (auto& [id, group] : groups_) {
+    const int rank = rank_of(group, index);
+    if (rank < 0) continue;
+    // Everybody hears of the death itself, so the group's failure need not be flooded, too.
+    fail_group_locked(id, group,
+                      Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) died: {}", rank, group.name, describe_peer(index), how), rank,
+                                           peer.address.host, peer.address.pid),
+                      false);
+  }
+}
+
+}  // namespace unisono::engine

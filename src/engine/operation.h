@@ -1,0 +1,105 @@
+#pragma once
+/// One running plan. advance() does what can be done now and never blocks: no thread, no clock, no socket of its own.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/binding.h"
+#include "engine/compiled.h"
+#include "engine/domain.h"
+#include "engine/inbox.h"
+#include "engine/signature.h"
+#include "kernels/kernels.h"
+
+namespace unisono::engine {
+
+class Messenger;
+
+/// What an operation runs on: the group's side.
+struct Ground {
+  Domain* domain = nullptr;        ///< null when the members do not share memory
+  Messenger* messenger = nullptr;
+  std::uint64_t group = 0;
+  int rank = 0;
+  int size = 1;
+  std::vector<std::byte>* scratch = nullptr;  ///< grows as needed, kept between operations
+  std::int64_t network_slice = 256 << 10;
+};
+
+/// What is to be run.
+struct Request {
+  std::shared_ptr<const Compiled> compiled;
+  Binding binding;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  DType dtype = DType::u8;
+  ReduceOp op = ReduceOp::sum;
+  Signature signature;
+};
+
+/// The slices of a plan run through a window of slots, oldest first: while one waits for a peer the next is staged, which
+/// is all the software pipelining there is. Thread-safety: one thread at a time; messages complete from any thread.
+class Operation {
+ public:
+  Operation(Request request, const Ground& ground, std::uint64_t sequence);
+  /// Do what can be done; whether anything was. After it check done() and status().
+  bool advance();
+  bool done() const noexcept { return done_; }
+  const Status& status() const noexcept { return status_; }  ///< an error ends the operation (done() is true)
+  /// After a mismatch: who called what.
+  const Discord& discord() const noexcept { return discord_; }
+  /// Ranks whose part has not come, for the message of a timeout.
+  std::vector<int> waiting_for() const;
+  std::uint64_t sequence() const noexcept { return sequence_; }
+  const Request& request() const noexcept { return request_; }
+
+ private:
+  enum StepState : std::uint8_t { kIdle = 0, kPosted = 1, kDone = 2 };
+  struct Slot {
+    std::int64_t slice = -1;  ///< -1: free
+    bool finished = false;
+    std::vector<std::uint32_t> position;                    ///< next step of each lane
+    std::unique_ptr<std::atomic<std::uint8_t>[]> state;     ///< of each step
+  };
+  struct Part {
+    std::byte* data;
+    std::size_t bytes;
+  };
+
+  bool begin();
+  bool start_slices();
+  bool advance_slot(Slot& slot);
+  bool advance_lane(Slot& slot, std::size_t lane);
+  bool run_step(Slot& slot, std::uint32_t index);  ///< whether it could start; sets the state
+  bool run_wait(const Slot& slot, const plan::Step& step);
+  bool run_signal(const Slot& slot, const plan::Step& step);
+  void run_copy(const Slot& slot, const plan::Step& step);
+  void run_reduce(const Slot& slot, const plan::Step& step);
+  void run_message(Slot& slot, std::uint32_t index);
+  bool retire();
+  void finish();
+  void fail(Status status);
+  bool peer_arrived(int q);
+  /// The memory of block `block` of `ref` on this slice.
+  Part part(const Slot& slot, const plan::Ref& ref, std::int32_t block) const;
+  std::uint64_t global_slice(const Slot& slot) const { return base_ + static_cast<std::uint64_t>(slot.slice); }
+
+  Request request_;
+  Ground ground_;
+  std::uint64_t sequence_;
+  std::int64_t slice_bytes_ = 0, slices_ = 1, next_slice_ = 0, retired_ = 0;
+  std::int64_t scratch_stride_ = 0;
+  std::uint64_t base_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<const std::byte*> stage_;  ///< of each rank, once it has arrived
+  std::vector<bool> arrived_;
+  bool begun_ = false, done_ = false;
+  Status status_;
+  Discord discord_;
+};
+
+}  // namespace unisono::engine

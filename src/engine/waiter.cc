@@ -1,0 +1,55 @@
+#include "engine/waiter.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+namespace unisono::engine {
+
+WaitPolicy wait_policy(int cores, int local_ranks, int spin_override) noexcept {
+  WaitPolicy policy;
+  // With a core for every rank a peer answers within microseconds: spin for about 50 of them. Without, spinning keeps the
+  // peer from running: yield at once. Parking costs two context switches, so it comes only after a good many yields.
+  policy.spins = local_ranks <= cores ? 2000 : 0;
+  policy.yields = local_ranks <= cores ? 200 : 400;
+  if (spin_override >= 0) policy.spins = static_cast<std::uint32_t>(spin_override);
+  return policy;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  // cgroup v2: "quota period" or "max period"; v1: two files.
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (v2 >> quota >> period && quota != "max" && period > 0)
+    cores = std::min(cores, std::max(1, static_cast<int>(std::stod(quota) / period)));
+  std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double q = 0;
+  if (v1_quota >> q && v1_period >> period && q > 0 && period > 0)
+    cores = std::min(cores, std::max(1, static_cast<int>(q / period)));
+  return std::max(1, cores);
+}
+
+bool Waiter::pause() noexcept {
+  const std::uint32_t round = rounds_++;
+  if (round < policy_.spins) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+#endif
+    return true;
+  }
+  if (round < policy_.spins + policy_.yields) {
+    ::sched_yield();
+    return true;
+  }
+  return false;
+}
+
+}  // namespace unisono::engine

@@ -1,0 +1,36 @@
+#pragma once
+/// How to wait: spin while there are cores to spare, then yield a bounded number of times, then tell the caller to park.
+
+#include <cstdint>
+
+namespace unisono::engine {
+
+/// Decided once from the cores this process may use and the ranks that share them.
+struct WaitPolicy {
+  std::uint32_t spins = 0;   ///< rounds with a pause instruction
+  std::uint32_t yields = 0;  ///< rounds with sched_yield, after the spins
+  friend bool operator==(const WaitPolicy&, const WaitPolicy&) = default;
+};
+
+/// `cores` that the process may use (affinity mask, cgroup quota), `local_ranks` on them; `spin_override` < 0: none.
+WaitPolicy wait_policy(int cores, int local_ranks, int spin_override) noexcept;
+
+/// Cores this process may run on: the affinity mask, less when a cgroup quota allows less.
+int usable_cores();
+
+/// One wait. Thread-safety: of one thread.
+class Waiter {
+ public:
+  explicit Waiter(WaitPolicy policy) noexcept : policy_(policy) {}
+  /// Something moved: start over.
+  void reset() noexcept { rounds_ = 0; }
+  /// Nothing moved: pause or yield. False when it is time to park instead.
+  bool pause() noexcept;
+  std::uint32_t rounds() const noexcept { return rounds_; }
+
+ private:
+  WaitPolicy policy_;
+  std::uint32_t rounds_ = 0;
+};
+
+}  // namespace unisono::engine

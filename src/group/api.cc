@@ -1,0 +1,170 @@
+/// The public face: Group, Work, Context, init. Status becomes an exception here.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/status.h"
+#include "group/group_impl.h"
+#include "rendezvous/open_store.h"
+
+namespace unisono {
+
+using detail::GroupImpl;
+using detail::WorkImpl;
+
+namespace {
+GroupImpl& need(const std::shared_ptr<GroupImpl>& impl) {
+  if (impl == nullptr) throw InvalidArgument("this Group is empty: it was not made by init(), subgroup() or split(), or this rank is not a member");
+  return *impl;
+}
+}  // namespace
+
+// --- Work ------------------------------------------------------------------------------------------------------------
+
+Work::Work(std::shared_ptr<WorkImpl> impl) : impl_(std::move(impl)) {}
+
+void Work::wait() const { wait(Duration::max()); }
+void Work::wait(Duration timeout) const {
+  if (impl_ != nullptr) impl_->group->wait(impl_->completion, timeout, impl_->what, false);
+}
+bool Work::done() const noexcept { return impl_ == nullptr || impl_->completion->done(); }
+
+std::exception_ptr Work::error() const noexcept {
+  if (impl_ == nullptr || !impl_->completion->done() || impl_->completion->status().ok()) return nullptr;
+  try {
+    throw_status(impl_->completion->status());
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+Received Work::received() const noexcept {
+  if (impl_ == nullptr || !impl_->completion->done()) return {};
+  const engine::Arrival a = impl_->completion->arrival();
+  return {a.source, a.tag, a.bytes};
+}
+
+void Work::on_done(std::function<void()> f) const {
+  if (impl_ == nullptr || !impl_->completion->on_done(f)) f();
+}
+
+// --- Group -----------------------------------------------------------------------------------------------------------
+
+Group::Group(std::shared_ptr<GroupImpl> impl) : impl_(std::move(impl)) {}
+
+int Group::rank() const { return need(impl_).rank(); }
+int Group::size() const { return need(impl_).size(); }
+const std::string& Group::name() const { return need(impl_).parts().name; }
+std::string_view Group::transport() const { return need(impl_).parts().transport; }
+std::string Group::algorithms() const { return need(impl_).parts().selector.text(); }
+std::uint64_t Group::sequence_number() const { return need(impl_).sequence(); }
+
+void Group::run(const Call& call) const { need(impl_).run(call); }
+
+Work Group::start(const Call& call) const {
+  auto work = std::make_shared<WorkImpl>();
+  work->completion = need(impl_).start(call);
+  work->group = impl_;
+  work->what = std::string(name_of(call.collective));
+  return Work(std::move(work));
+}
+
+void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
+  GroupImpl& g = need(impl_);
+  g.wait(g.send(data, dst, tag), o.timeout.value_or(g.default_timeout()), g.describe_message("send", dst, tag, data.size()), true, o.interrupted);
+}
+
+Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
+  GroupImpl& g = need(impl_);
+  const auto completion = g.receive(data, src, tag);
+  g.wait(completion, o.timeout.value_or(g.default_timeout()), g.describe_message("recv", src, tag, data.size()), true, o.interrupted);
+  const engine::Arrival a = completion->arrival();
+  return {a.source, a.tag, a.bytes};
+}
+
+Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Options) const {
+  GroupImpl& g = need(impl_);
+  auto work = std::make_shared<WorkImpl>();
+  work->completion = g.send(data, dst, tag);
+  work->group = impl_;
+  work->what = g.describe_message("send", dst, tag, data.size());
+  if (!work->completion->done()) g.track(work->completion);
+  return Work(std::move(work));
+}
+
+Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options) const {
+  GroupImpl& g = need(impl_);
+  auto work = std::make_shared<WorkImpl>();
+  work->completion = g.receive(data, src, tag);
+  work->group = impl_;
+  work->what = g.describe_message("recv", src, tag, data.size());
+  if (!work->completion->done()) g.track(work->completion);
+  return Work(std::move(work));
+}
+
+Group Group::subgroup(std::span<const int> ranks, Options o) const {
+  GroupImpl& g = need(impl_);
+  auto made = g.subgroup(ranks, o.timeout.value_or(g.parts().context->config.init_timeout));
+  return made ? Group(std::move(made)) : Group();
+}
+
+Group Group::split(int colour, int key, Options o) const {
+  GroupImpl& g = need(impl_);
+  struct Wish {
+    std::int32_t colour, key;
+  };
+  const Wish mine{colour, key};
+  std::vector<Wish> wishes(static_cast<std::size_t>(g.size()));
+  Call call;
+  call.collective = Collective::all_gather;
+  call.input = &mine;
+  call.output = wishes.data();
+  call.count = sizeof(Wish);
+  call.options = o;
+  g.run(call);
+  if (colour < 0) return {};
+  std::vector<int> members;
+  for (int r = 0; r < g.size(); r++)
+    if (wishes[static_cast<std::size_t>(r)].colour == colour) members.push_back(r);
+  std::stable_sort(members.begin(), members.end(),
+                   [&](int a, int b) { return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key; });
+  return subgroup(members, o);
+}
+
+void Group::abort(const std::string& reason) const { need(impl_).abort(reason); }
+void Group::destroy() {
+  if (impl_ != nullptr) impl_->destroy();
+}
+
+void Group::same_size(std::size_t a, std::size_t b, const char* what) {
+  if (a != b) throw InvalidArgument(fmt::format("{} differ: {} and {} elements. Nothing was sent", what, a, b));
+}
+
+// --- Context ---------------------------------------------------------------------------------------------------------
+
+Context::Context(Config config) : impl_(std::make_shared<detail::ContextImpl>(std::move(config), nullptr)) {}
+const Config& Context::config() const { return impl_->config; }
+
+Group Context::create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name) const {
+  return Group(detail::join(impl_, std::move(store), rank, size, name));
+}
+
+Group init(Config config) {
+  if (config.size < 1) throw InvalidArgument(fmt::format("a world of {} ranks: at least one is needed", config.size));
+  if (config.rank < 0 || config.rank >= config.size)
+    throw InvalidArgument(fmt::format("rank {} of a world of {}: it must be from 0 to {}", config.rank, config.size, config.size - 1));
+  const Context context(config);
+  std::shared_ptr<Store> store;
+  if (config.size == 1) {
+    store = make_memory_store();
+  } else {
+    const Logger log = Logger().with_prefix(fmt::format("rank {}", config.rank));
+    store = value_or_throw(rendezvous::open_store(config, log));
+    throw_status(rendezvous::claim_rank(*store, config.job, config.rank, value_or_throw(rendezvous::this_host())));
+  }
+  return context.create_group(std::move(store), config.rank, config.size);
+}
+
+}  // namespace unisono

@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include "group/context_impl.h"
+#include "rendezvous/job_handshake.h"
+
+namespace unisono::detail {
+
+using transport::Setup;
+using transport::Transport;
+
+namespace {
+Setup setup_for(const ContextImpl& c, std::string interface_address) {
+  Setup setup;
+  setup.self = c.self;
+  setup.handshake = c.handshake;
+  setup.interface_address = std::move(interface_address);
+  setup.log = c.log;
+  return setup;
+}
+}  // namespace
+
+ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
+    : config(std::move(c)),
+      log(Logger().with_prefix(fmt::format("rank {}", config.rank))),
+      self(random_peer_id()),
+      host(value_or_throw(rendezvous::this_host())),
+      threads(h != nullptr),
+      hub(std::move(h)),
+      poller(transport::make_epoll_poller()) {
+  if (!config.transport.empty() && config.transport != "shm" && config.transport != "tcp")
+    throw_status(Status::invalid(fmt::format("UNISONO_TRANSPORT is \"{}\"; it can be shm, tcp, or empty for the best", config.transport)));
+  auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
+  handshake = rendezvous::make_handshake_factory(self, config.job, std::move(secret));
+  std::vector<std::unique_ptr<Transport>> transports;
+  if (threads) {
+    transports.push_back(value_or_throw(wrap(hub->make(setup_for(*this, ""), *poller))));
+  } else if (config.transport != "tcp") {
+    auto shm = wrap(transport::find_transport("shm")->make(setup_for(*this, ""), *poller));
+    if (shm)
+      transports.push_back(std::move(shm).value());
+    else if (config.transport == "shm")
+      throw_status(shm.status());
+    else
+      log.warn(fmt::format("no shared memory, ranks on this host will talk over tcp: {}", shm.status().message()));
+  }
+  if (!transports.empty()) segment = transports.front()->segment();
+  messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
+  progress = std::make_unique<group::Progress>(*messenger, *poller, clock, engine::wait_policy(engine::usable_cores(), 1, config.spin));
+}
+
+ContextImpl::~ContextImpl() {
+  progress.reset();
+  // Peers that read "goodbye" know that we did not die. Long enough for a queue to drain to a living peer, no longer.
+  messenger->leave(saturating_add(clock.now(), std::chrono::seconds(2)));
+}
+
+Result<std::unique_ptr<Transport>> ContextImpl::wrap(Result<std::unique_ptr<Transport>> made) const {
+  if (!made || config.fault.empty()) return made;
+  auto faults = transport::parse_faults(config.fault);
+  if (!faults) return faults.status().with_context("UNISONO_FAULT");
+  faults->seed += static_cast<std::uint64_t>(config.rank) * 1000003;
+  log.warn(fmt::format("transport {} is made faulty on purpose: {}", (*made)->name(), config.fault));
+  return transport::make_faulty(std::move(made).value(), *faults, clock);
+}
+
+Result<std::size_t> ContextImpl::tcp(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  if (tcp_) return *tcp_;
+  auto made = wrap(transport::find_transport("tcp")->make(setup_for(*this, address), *poller));
+  if (!made) return made.status();
+  tcp_ = messenger->transports();
+  messenger->add_transport(std::move(made).value());
+  return *tcp_;
+}
+
+}  // namespace unisono::detail

@@ -1,0 +1,49 @@
+#pragma once
+/// What the groups of one process share.
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/log.h"
+#include "engine/messenger.h"
+#include "group/progress.h"
+#include "rendezvous/host_identity.h"
+#include "transport/transports.h"
+#include "unisono/config.hpp"
+
+namespace unisono::detail {
+
+/// Thread-safety: any thread. Lives as long as a group (or the Context) refers to it; its end is a goodbye to all peers.
+class ContextImpl {
+ public:
+  /// `hub`: ranks are threads of this process. Throws what went wrong.
+  ContextImpl(Config config, std::shared_ptr<transport::InprocHub> hub);
+  ~ContextImpl();
+  ContextImpl(const ContextImpl&) = delete;
+  ContextImpl& operator=(const ContextImpl&) = delete;
+
+  /// The transport for peers on other hosts, made when it is first needed. `address` of an interface to listen on.
+  Result<std::size_t> tcp(const std::string& address);
+
+  Config config;
+  Logger log;
+  SteadyClock clock;
+  PeerId self;
+  rendezvous::HostIdentity host;
+  bool threads = false;                      ///< ranks are threads
+  std::shared_ptr<HandshakeFactory> handshake;
+  std::shared_ptr<transport::InprocHub> hub;
+  std::unique_ptr<transport::Poller> poller;
+  std::unique_ptr<engine::Messenger> messenger;
+  transport::SharedSegment* segment = nullptr;  ///< null when shared memory is not to be used
+  std::size_t shared_transport = 0;
+  std::unique_ptr<group::Progress> progress;
+
+ private:
+  Result<std::unique_ptr<transport::Transport>> wrap(Result<std::unique_ptr<transport::Transport>> made) const;
+  std::mutex mutex_;
+  std::optional<std::size_t> tcp_;
+};
+
+}  // namespace unisono::detail

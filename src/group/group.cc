@@ -1,0 +1,322 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "group/group_impl.h"
+
+namespace unisono::detail {
+
+using group::Progress;
+
+namespace {
+
+/// The baton of a group: whoever holds it runs its operations.
+class Baton {
+ public:
+  explicit Baton(std::atomic<bool>& flag) noexcept : flag_(flag), held_(!flag.exchange(true, std::memory_order_acquire)) {}
+  ~Baton() {
+    if (held_) flag_.store(false, std::memory_order_release);
+  }
+  Baton(const Baton&) = delete;
+  Baton& operator=(const Baton&) = delete;
+  bool held() const noexcept { return held_; }
+
+ private:
+  std::atomic<bool>& flag_;
+  bool held_;
+};
+
+}  // namespace
+
+GroupImpl::GroupImpl(Parts parts) : parts_(std::move(parts)) {}
+
+GroupImpl::~GroupImpl() {
+  if (!destroyed_.load()) destroy();
+}
+
+void GroupImpl::check_usable() const {
+  if (destroyed_.load(std::memory_order_relaxed))
+    throw InvalidArgument(fmt::format("group \"{}\" is used after destroy(); make a new one", parts_.name));
+  if (parts_.failure->failed())
+    throw_status(annotate(parts_.failure->status(), fmt::format("a call on group \"{}\"", parts_.name), TimePoint{}));
+}
+
+engine::Signature GroupImpl::signature_of(const Call& call, const plan::Algorithm* requested) const {
+  engine::Signature::Fields f;
+  f.collective = call.collective;
+  f.dtype = call.dtype;
+  f.op = reduces(call.collective) ? call.op : ReduceOp::sum;
+  f.root = rooted(call.collective) ? call.root : 0;
+  f.uneven = !call.counts.empty();
+  f.algorithm = requested == nullptr ? 0 : static_cast<int>(requested - plan::algorithms().data()) + 1;
+  std::uint64_t count = static_cast<std::uint64_t>(call.count);
+  if (call.collective == Collective::barrier) f.dtype = DType::u8, count = 0;
+  if (f.uneven) {
+    // all_to_all's counts differ by rank and are checked message by message; the others' are equal on all ranks.
+    count = call.collective == Collective::all_to_all ? 0 : 0xcbf29ce484222325ull;
+    if (call.collective != Collective::all_to_all)
+      for (const std::int64_t c : call.counts) count = (count ^ static_cast<std::uint64_t>(c)) * 0x100000001b3ull;
+  }
+  return engine::Signature::make(f, count);
+}
+
+// --- running -------------------------------------------------------------------------------------------------------
+
+void GroupImpl::run(const Call& call) {
+  check_usable();
+  validate(call, rank(), size(), parts_.name);
+  if (run_tiny(call)) return;
+  auto pending = std::make_unique<Pending>();
+  pending->call = call;
+  const auto completion = pending->completion = std::make_shared<engine::Completion>();
+  const Duration timeout = call.options.timeout.value_or(default_timeout());
+  submit(std::move(pending));
+  wait(completion, Duration::max(), std::string(name_of(call.collective)), false, call.options.interrupted);
+  (void)timeout;
+}
+
+std::shared_ptr<engine::Completion> GroupImpl::start(const Call& call) {
+  check_usable();
+  validate(call, rank(), size(), parts_.name);
+  auto pending = std::make_unique<Pending>();
+  pending->call = call;
+  auto completion = pending->completion = std::make_shared<engine::Completion>();
+  track(completion);
+  submit(std::move(pending));
+  return completion;
+}
+
+/// Let the progress thread know that there is something to carry, until `completion` comes.
+void GroupImpl::track(const std::shared_ptr<engine::Completion>& completion) {
+  const std::weak_ptr<ContextImpl> context = parts_.context;
+  std::function<void()> ended = [context] {
+    if (const auto c = context.lock()) c->progress->end_asynchronous();
+  };
+  parts_.context->progress->begin_asynchronous();
+  if (!completion->on_done(ended)) ended();
+}
+
+void GroupImpl::submit(std::unique_ptr<Pending> pending) {
+  Pending& p = *pending;
+  p.counts.assign(p.call.counts.begin(), p.call.counts.end());
+  p.output_counts.assign(p.call.output_counts.begin(), p.call.output_counts.end());
+  p.call.counts = p.counts;
+  p.call.output_counts = p.output_counts;
+  if (!p.call.options.algorithm.empty()) {
+    p.requested = plan::find_algorithm(p.call.collective, p.call.options.algorithm);
+    if (p.requested == nullptr)
+      throw InvalidArgument(fmt::format("{} has no algorithm \"{}\"; `unisono plan --list` shows them. Nothing was sent", name_of(p.call.collective),
+                                        p.call.options.algorithm));
+    p.call.options.algorithm = p.requested->name;
+    p.algorithm = p.requested;
+    if (auto chosen = choose(p); !chosen) throw_status(chosen.status());
+  }
+  p.started = parts_.context->clock.now();
+  p.deadline = saturating_add(p.started, p.call.options.timeout.value_or(default_timeout()));
+  const std::lock_guard lock(queue_mutex_);
+  queue_.push_back(std::move(pending));
+  queued_.fetch_add(1, std::memory_order_release);
+}
+
+Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
+  const bool one_host = parts_.domain != nullptr;
+  const bool equal = even(p.call);
+  if (p.requested != nullptr) {
+    if (p.requested->place == plan::Place::shared_memory && !one_host)
+      return Status::invalid(fmt::format("algorithm {} needs all ranks of group \"{}\" to share memory; they talk over {}. Nothing was sent", p.requested->name,
+                                         parts_.name, parts_.transport));
+    if (p.requested->even_only && !equal)
+      return Status::invalid(fmt::format("algorithm {} needs equal counts. Nothing was sent", p.requested->name));
+    return p.requested;
+  }
+  plan::Question question;
+  question.collective = p.call.collective;
+  // all_to_all with counts: no rank knows how many slices the others have, which stages would need.
+  question.one_host = one_host && !(p.call.collective == Collective::all_to_all && !p.call.counts.empty());
+  question.ranks = size();
+  question.bytes = collective_bytes(p.call, size());
+  question.even = equal && !(p.call.collective == Collective::all_to_all && !p.call.counts.empty());
+  const plan::Algorithm* chosen = parts_.selector.choose(question);
+  if (chosen == nullptr) return Status::internal(fmt::format("no algorithm for {}", name_of(p.call.collective)));
+  return chosen;
+}
+
+Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective collective, const plan::Algorithm& algorithm, int root) {
+  auto& slot = plans_[{collective, &algorithm, root}];
+  if (slot == nullptr) {
+    if (plans_.size() > 256) {  // a group of many roots and overrides: start over rather than grow
+      plans_.clear();
+      return compiled(collective, algorithm, root);
+    }
+    slot = std::make_shared<const engine::Compiled>(engine::compile(algorithm.build({size(), rank(), root})));
+  }
+  return slot;
+}
+
+/// Under the baton: the operation at the head gets its number, its algorithm and its plan.
+bool GroupImpl::begin(Pending& p) {
+  p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+  auto chosen = choose(p);
+  if (!chosen) {
+    fail(chosen.status());
+    return false;
+  }
+  p.algorithm = *chosen;
+  auto plan = compiled(p.call.collective, *p.algorithm, rooted(p.call.collective) ? p.call.root : 0);
+  engine::Request request;
+  request.compiled = *plan;
+  request.binding = engine::bind((*plan)->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
+  request.in = static_cast<const std::byte*>(p.call.input);
+  request.out = static_cast<std::byte*>(p.call.output);
+  request.dtype = p.call.dtype;
+  request.op = p.call.op;
+  request.signature = signature_of(p.call, p.requested);
+  engine::Ground ground;
+  ground.domain = parts_.domain.get();
+  ground.messenger = parts_.context->messenger.get();
+  ground.group = parts_.id;
+  ground.rank = rank();
+  ground.size = size();
+  ground.scratch = &scratch_;
+  if (parts_.context->config.slice_bytes > 0) ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
+  p.operation = std::make_unique<engine::Operation>(std::move(request), ground, p.sequence);
+  return true;
+}
+
+bool GroupImpl::advance() {
+  if (queued_.load(std::memory_order_acquire) == 0) return false;
+  std::unique_ptr<Pending> ended;
+  Status status;
+  bool moved = false;
+  {
+    const Baton baton(baton_);
+    if (!baton.held()) return false;
+    Pending* head = nullptr;
+    {
+      const std::lock_guard lock(queue_mutex_);
+      if (queue_.empty()) return false;
+      head = queue_.front().get();
+    }
+    if (!parts_.failure->failed() && (head->operation != nullptr || begin(*head))) moved = head->operation->advance();
+    if (!parts_.failure->failed() && head->operation->done() && !head->operation->status().ok()) {
+      const engine::Discord& d = head->operation->discord();
+      fail(d.rank >= 0 ? mismatch(d.sequence, d.rank, d.ours, d.theirs) : head->operation->status());
+    }
+    stalls_ = moved ? 0 : stalls_ + 1;
+    if (stalls_ % 256 == 255)
+      if (Status s = check_on(*head); !s.ok()) fail(s);
+    if (parts_.failure->failed()) {
+      // Once the messenger has let go of it, nothing refers to the operation's memory any more.
+      parts_.context->messenger->forget(parts_.id, parts_.failure->status());
+      status = annotate(parts_.failure->status(), describe(*head), head->started);
+    } else if (!head->operation->done()) {
+      return moved;
+    }
+    const std::lock_guard lock(queue_mutex_);
+    ended = std::move(queue_.front());
+    queue_.pop_front();
+    queued_.fetch_sub(1, std::memory_order_release);
+  }
+  finish(std::move(ended), std::move(status));
+  return true;
+}
+
+void GroupImpl::finish(std::unique_ptr<Pending> pending, Status status) {
+  pending->operation.reset();
+  for (auto& callback : pending->completion->complete(std::move(status))) callback();
+}
+
+/// Now and then while nothing moves: has the deadline passed, has somebody left that we wait for?
+Status GroupImpl::check_on(Pending& p) {
+  const std::vector<int> waiting = p.operation ? p.operation->waiting_for() : std::vector<int>{};
+  if (Status gone = look_for_the_gone(waiting); !gone.ok()) {
+    // What it sent before it left has been read by now; only if that does not help is it missed.
+    if (!p.operation->advance()) return gone;
+    return {};
+  }
+  if (parts_.context->clock.now() < p.deadline) return {};
+  return late(p.sequence, waiting);
+}
+
+Status GroupImpl::look_for_the_gone(const std::vector<int>& waiting) const {
+  if (waiting.empty()) return {};
+  const std::vector<bool> gone = parts_.context->messenger->gone(parts_.id);
+  for (const int q : waiting) {
+    if (q >= static_cast<int>(gone.size()) || !gone[q]) continue;
+    const Member& m = parts_.members[q];
+    return Status::rank_failure(fmt::format("rank {} of group \"{}\" (host {}, pid {}) has left: its process finished, or raised and ended, without taking "
+                                            "part in what the others call. Look at what it printed",
+                                            q, parts_.name, m.host, m.pid),
+                                q, m.host, m.pid);
+  }
+  return {};
+}
+
+// --- errors ----------------------------------------------------------------------------------------------------------
+
+std::string GroupImpl::describe_call(const Call& call, std::uint64_t sequence, const plan::Algorithm* algorithm) const {
+  return fmt::format("{} #{} of group \"{}\"{}", signature_of(call, nullptr).describe(), sequence, parts_.name,
+                     algorithm != nullptr ? fmt::format(", algorithm {}", algorithm->name) : "");
+}
+
+std::string GroupImpl::describe(const Pending& p) const { return describe_call(p.call, p.sequence, p.algorithm); }
+
+Status GroupImpl::annotate(const Status& status, const std::string& what, TimePoint started) const {
+  const Member& me = parts_.members[rank()];
+  const std::string after =
+      started == TimePoint{} ? "" : fmt::format(" after {:.3f} s", std::chrono::duration<double>(parts_.context->clock.now() - started).count());
+  return status.with_message(fmt::format("{} [{}; on rank {} of {} (host {}, pid {}){}; buffers of this operation may be half-written]", status.message(), what,
+                                         rank(), size(), me.host, me.pid, after));
+}
+
+Status GroupImpl::mismatch(std::uint64_t sequence, int other, const engine::Signature& ours, const engine::Signature& theirs) const {
+  return Status::mismatch(fmt::format("operation #{} of group \"{}\" does not match: rank {} called {}, but rank {} called {}. All ranks must call the same "
+                                      "collectives in the same order with equal arguments",
+                                      sequence, parts_.name, rank(), ours.describe(), other, theirs.describe()),
+                          rank(), other);
+}
+
+Status GroupImpl::late(std::uint64_t sequence, const std::vector<int>& missing) const {
+  std::vector<std::string> names;
+  for (const int q : missing) names.push_back(fmt::format("{} (host {}, pid {})", q, parts_.members[q].host, parts_.members[q].pid));
+  return Status::timeout(fmt::format("operation #{} of group \"{}\" timed out on rank {}: it waits for rank{} {}. They have not called it, or are stuck: "
+                                     "look at their stacks, or set a longer timeout (UNISONO_TIMEOUT)",
+                                     sequence, parts_.name, rank(), missing.size() == 1 ? "" : "s", fmt::join(names, ", ")),
+                         missing);
+}
+
+void GroupImpl::fail(const Status& status) { parts_.context->messenger->fail_group(parts_.id, status, true); }
+
+void GroupImpl::abort(const std::string& reason) {
+  fail(Status::aborted(fmt::format("group \"{}\" was aborted by rank {} (host {}, pid {}): {}", parts_.name, rank(), parts_.members[rank()].host,
+                                   parts_.members[rank()].pid, reason)));
+}
+
+void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const std::string& what, bool cancel,
+                     Progress::Interrupted interrupted) {
+  if (!completion->done()) {
+    const TimePoint started = parts_.context->clock.now();
+    const auto outcome = parts_.context->progress->wait(this, saturating_add(started, timeout), interrupted, [&] { return completion->done(); });
+    if (outcome == Progress::Outcome::interrupted) {
+      fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
+      parts_.context->progress->wait(this, TimePoint::max(), nullptr, [&] { return completion->done(); });
+    } else if (outcome == Progress::Outcome::deadline) {
+      const Status late_status = annotate(Status::timeout(fmt::format("{} did not come to an end within {:.3f} s", what,
+                                                                      std::chrono::duration<double>(timeout).count())),
+                                          what, started);
+      if (!cancel) throw_status(late_status);
+      parts_.context->messenger->cancel(parts_.id, completion, late_status);
+      // cancel() completes it, unless it came at the last moment.
+      parts_.context->progress->wait(this, TimePoint::max(), nullptr, [&] { return completion->done(); });
+    }
+  }
+  throw_status(completion->status());
+}
+
+void GroupImpl::destroy() {
+  if (destroyed_.exchange(true)) return;
+  // What is in flight is finished first; if a peer never comes, its deadline ends it.
+  parts_.context->progress->wait(this, TimePoint::max(), nullptr, [&] { return queued_.load(std::memory_order_acquire) == 0; });
+  parts_.context->messenger->close_group(parts_.id);
+}
+
+}  // namespace unisono::detail

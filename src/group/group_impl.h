@@ -1,0 +1,136 @@
+#pragma once
+/// A group: who is in it, how its operations are chosen, queued and run.
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "engine/domain.h"
+#include "engine/operation.h"
+#include "group/context_impl.h"
+#include "plan/select.h"
+#include "unisono/group.hpp"
+
+namespace unisono::detail {
+
+/// A member, for messages and for making subgroups.
+struct Member {
+  int peer = -1;  ///< the messenger's number; -1: this process
+  std::string host;
+  std::int64_t pid = 0;
+  bool shares_memory = false;  ///< with this process
+  std::string algorithms;      ///< its UNISONO_ALGORITHM
+};
+
+/// What a group is made of (join.cc, subgroup.cc).
+struct Parts {
+  std::shared_ptr<ContextImpl> context;
+  std::shared_ptr<Store> store;
+  std::string name;
+  std::uint64_t id = 0;
+  int rank = 0;
+  std::vector<Member> members;
+  std::unique_ptr<engine::Domain> domain;
+  std::shared_ptr<engine::Failure> failure;
+  plan::Selector selector;
+  std::string overrides;   ///< appended to the built-in selection table
+  std::string transport;   ///< for people: shm, tcp, mixed, inproc, self
+};
+
+/// An operation that waits for its turn, or is running.
+struct Pending {
+  Call call;
+  std::vector<std::int64_t> counts, output_counts;  ///< the call's spans point here
+  const plan::Algorithm* requested = nullptr;
+  const plan::Algorithm* algorithm = nullptr;
+  std::shared_ptr<engine::Completion> completion;
+  TimePoint started{}, deadline = TimePoint::max();
+  std::uint64_t sequence = 0;
+  std::unique_ptr<engine::Operation> operation;
+};
+
+/// Thread-safety: any thread.
+class GroupImpl final : public group::Driven, public std::enable_shared_from_this<GroupImpl> {
+ public:
+  explicit GroupImpl(Parts parts);
+  ~GroupImpl() override;
+
+  void run(const Call& call);
+  std::shared_ptr<engine::Completion> start(const Call& call);
+  std::shared_ptr<engine::Completion> send(std::span<const std::byte> data, int dst, std::int64_t tag);
+  std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag);
+  /// Wait for an operation of this group in this thread; throws its error. Past the timeout: `cancel` for blocking calls.
+  void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const std::string& what, bool cancel,
+            group::Progress::Interrupted interrupted = nullptr);
+  void track(const std::shared_ptr<engine::Completion>& completion);
+  std::shared_ptr<GroupImpl> subgroup(std::span<const int> ranks, Duration timeout);
+  void abort(const std::string& reason);
+  void destroy();
+  bool advance() override;
+
+  int rank() const noexcept { return parts_.rank; }
+  int size() const noexcept { return static_cast<int>(parts_.members.size()); }
+  std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
+  const Parts& parts() const noexcept { return parts_; }
+  Duration default_timeout() const { return parts_.context->config.timeout; }
+  std::string describe_message(const char* verb, int peer, std::int64_t tag, std::size_t bytes) const;
+
+ private:
+  void check_usable() const;
+  void submit(std::unique_ptr<Pending> pending);
+  bool run_tiny(const Call& call);
+  bool begin(Pending& pending);
+  Result<std::shared_ptr<const engine::Compiled>> compiled(Collective collective, const plan::Algorithm& algorithm, int root);
+  Result<const plan::Algorithm*> choose(const Pending& pending) const;
+  Status check_on(Pending& pending);
+  Status annotate(const Status& status, const std::string& what, TimePoint started) const;
+  std::string describe(const Pending& pending) const;
+  std::string describe_call(const Call& call, std::uint64_t sequence, const plan::Algorithm* algorithm) const;
+  Status mismatch(std::uint64_t sequence, int other, const engine::Signature& ours, const engine::Signature& theirs) const;
+  Status late(std::uint64_t sequence, const std::vector<int>& missing) const;
+  /// The group cannot go on, here and on all members. The first reason wins.
+  void fail(const Status& status);
+  void finish(std::unique_ptr<Pending> pending, Status status);
+  engine::Signature signature_of(const Call& call, const plan::Algorithm* requested) const;
+  Status look_for_the_gone(const std::vector<int>& waiting) const;
+
+  Parts parts_;
+  std::atomic<bool> destroyed_{false};
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<bool> baton_{false};     ///< whoever holds it runs the operation at the head
+  std::atomic<int> queued_{0};
+  std::mutex queue_mutex_;
+  std::deque<std::unique_ptr<Pending>> queue_;
+  std::uint32_t stalls_ = 0;           ///< rounds without movement, under the baton
+  std::vector<std::byte> scratch_;     ///< under the baton
+  std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>> plans_;  ///< under the baton
+  std::mutex subgroup_mutex_;
+  std::map<std::vector<int>, int> subgroups_made_;  ///< how often each member list was made a group
+};
+
+/// Work's side of a completion.
+class WorkImpl {
+ public:
+  std::shared_ptr<GroupImpl> group;
+  std::shared_ptr<engine::Completion> completion;
+  std::string what;
+};
+
+/// Throws InvalidArgument unless the call makes sense for a group of `size`; everything is checked before anything is sent.
+void validate(const Call& call, int rank, int size, const std::string& group);
+/// S of the selection table, in bytes.
+std::int64_t collective_bytes(const Call& call, int size);
+/// All counts equal?
+bool even(const Call& call);
+
+/// Joins a group through a store (Context::create_group).
+std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::shared_ptr<Store> store, int rank, int size, const std::string& name);
+/// Connections, domain, selection: the part that joining and subgroups share. `control` are the control block offsets.
+Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline);
+
+}  // namespace unisono::detail

@@ -1,0 +1,213 @@
+/// Joining a group through a store.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "group/exchange.h"
+#include "group/group_impl.h"
+#include "rendezvous/interface.h"
+
+namespace unisono::detail {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int kProtocol = 1;
+
+std::uint64_t hash_text(std::string_view text) {
+  std::uint64_t h = 0xcbf29ce484222325ull;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return h;
+}
+
+/// What this rank tells the others.
+json introduce(const ContextImpl& c, const engine::Domain* domain) {
+  json j{{"protocol", kProtocol},
+         {"peer", to_string(c.self)},
+         {"identity", rendezvous::to_text(c.host)},
+         {"host", c.host.host},
+         {"pid", c.host.pid},
+         {"transport", c.config.transport},
+         {"algorithms", c.config.algorithm}};
+  if (c.segment != nullptr) {
+    j["shm"] = c.messenger->transport(c.shared_transport).address();
+    j["control"] = domain->control_offset();
+  }
+  return j;
+}
+
+struct Introduction {
+  PeerId peer;
+  rendezvous::HostIdentity identity;
+  std::string shm, transport;
+  std::uint64_t control = 0;
+  Member member;
+};
+
+Result<Introduction> parse(const std::string& text, int rank) {
+  try {
+    const json j = json::parse(text);
+    if (j.at("protocol").get<int>() != kProtocol)
+      return Status::invalid(fmt::format("rank {} runs another version of unisono (protocol {}, here {}): install one version everywhere", rank,
+                                         j.at("protocol").get<int>(), kProtocol));
+    Introduction i;
+    auto peer = parse_peer_id(j.at("peer").get<std::string>());
+    if (!peer) return peer.status();
+    auto identity = rendezvous::parse_host_identity(j.at("identity").get<std::string>());
+    if (!identity) return identity.status();
+    i.peer = *peer;
+    i.identity = *identity;
+    i.shm = j.value("shm", "");
+    i.control = j.value("control", std::uint64_t{0});
+    i.transport = j.at("transport").get<std::string>();
+    i.member.host = j.at("host").get<std::string>();
+    i.member.pid = j.at("pid").get<std::int64_t>();
+    i.member.algorithms = j.at("algorithms").get<std::string>();
+    return i;
+  } catch (const json::exception& e) {
+    return Status::invalid(fmt::format("what rank {} published cannot be read: {}", rank, e.what()));
+  }
+}
+
+bool shares_memory(const ContextImpl& c, const Introduction& a, const Introduction& b) {
+  if (a.shm.empty() || b.shm.empty()) return false;
+  return c.threads || rendezvous::same_host_and_network(a.identity, b.identity);
+}
+
+/// The same decision on every rank, from the same introductions.
+Status decide_transport(const ContextImpl& c, Parts& parts, const std::vector<Introduction>& all) {
+  bool any_shared = false, any_apart = false;
+  for (std::size_t a = 0; a < all.size(); a++)
+    for (std::size_t b = 0; b < a; b++) (shares_memory(c, all[a], all[b]) ? any_shared : any_apart) = true;
+  if (any_apart)
+    for (std::size_t r = 0; r < all.size(); r++)
+      if (all[r].transport == "shm")
+        return Status::invalid(fmt::format("UNISONO_TRANSPORT=shm on rank {}, but not all ranks of group \"{}\" can share memory (other hosts, users, "
+                                           "namespaces, or a rank with another UNISONO_TRANSPORT)",
+                                           r, parts.name));
+  parts.transport = all.size() == 1 ? "self" : c.threads ? "inproc" : !any_apart ? "shm" : any_shared ? "mixed" : "tcp";
+  return {};
+}
+
+/// Ranks that cannot share memory with somebody publish a tcp address, all others an empty one.
+Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, const std::vector<Introduction>& all, TimePoint deadline) {
+  if (parts.transport != "tcp" && parts.transport != "mixed") return std::vector<std::string>(all.size());
+  bool one_host = true;
+  for (const Introduction& i : all) one_host &= rendezvous::same_host_and_network(i.identity, all[0].identity);
+  std::string address = "127.0.0.1";
+  if (!one_host) {
+    auto chosen = rendezvous::interface_address(c.config, c.log);
+    if (!chosen) return chosen.status();
+    address = *chosen;
+  }
+  auto index = c.tcp(address);
+  if (!index) return index.status();
+  return group::exchange(*parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()), c.messenger->transport(*index).address(),
+                         deadline - c.clock.now(), c.clock);
+}
+
+}  // namespace
+
+std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::shared_ptr<Store> store, int rank, int size, const std::string& name) {
+  if (size < 1) throw InvalidArgument(fmt::format("group \"{}\" of {} ranks: at least one is needed", name, size));
+  if (rank < 0 || rank >= size) throw InvalidArgument(fmt::format("rank {} in group \"{}\" of {}: it must be from 0 to {}", rank, name, size, size - 1));
+  ContextImpl& c = *context;
+  Parts parts;
+  parts.context = context;
+  parts.store = std::move(store);
+  parts.name = name;
+  parts.rank = rank;
+  parts.failure = std::make_shared<engine::Failure>();
+  const TimePoint deadline = saturating_add(c.clock.now(), c.config.init_timeout);
+  if (c.segment != nullptr && size > 1) parts.domain = value_or_throw(engine::Domain::create(*c.segment, rank, size));
+
+  json mine = introduce(c, parts.domain.get() ? parts.domain.get() : nullptr);
+  std::vector<std::string> texts{mine.dump()};
+  if (size > 1) texts = value_or_throw(group::exchange(*parts.store, name, rank, size, mine.dump(), c.config.init_timeout, c.clock));
+  std::vector<Introduction> all;
+  for (int r = 0; r < size; r++) all.push_back(value_or_throw(parse(texts[static_cast<std::size_t>(r)], r)));
+  throw_status(decide_transport(c, parts, all));
+  const auto tcp = value_or_throw(tcp_addresses(c, parts, all, deadline));
+
+  std::string ids = name;
+  std::vector<std::uint64_t> control;
+  int local = 0;
+  for (int r = 0; r < size; r++) {
+    Introduction& i = all[static_cast<std::size_t>(r)];
+    Member m = i.member;
+    m.shares_memory = r == rank || shares_memory(c, i, all[static_cast<std::size_t>(rank)]);
+    local += rendezvous::same_host(i.identity, all[static_cast<std::size_t>(rank)].identity);
+    if (r != rank) {
+      engine::PeerAddress address{i.peer, m.host, m.pid, 0, ""};
+      address.transport = m.shares_memory ? c.shared_transport : value_or_throw(c.tcp(""));
+      address.address = m.shares_memory ? i.shm : tcp[static_cast<std::size_t>(r)];
+      m.peer = c.messenger->add_peer(address);
+    }
+    ids += to_string(i.peer);
+    control.push_back(i.control);
+    parts.members.push_back(std::move(m));
+  }
+  parts.id = hash_text(ids);
+  parts.overrides = all[0].member.algorithms;
+  c.progress->set_policy(engine::wait_policy(engine::usable_cores(), local, c.config.spin));
+  throw_status(connect(parts, control, deadline));
+  auto impl = std::make_shared<GroupImpl>(std::move(parts));
+  c.progress->enlist(impl);
+  return impl;
+}
+
+Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline) {
+  ContextImpl& c = *parts.context;
+  const int n = static_cast<int>(parts.members.size()), me = parts.rank;
+  auto selector = plan::Selector::parse(parts.overrides);
+  if (!selector) return selector.status().with_context("UNISONO_ALGORITHM of rank 0");
+  parts.selector = std::move(selector).value();
+  // Whom to reach now: everybody who shares memory (the higher rank dials), and over the network those at a distance of 2^i, so that
+  // the news of a failure reaches all even when some are dead. Other network links come when a plan first needs them.
+  std::vector<int> needed;
+  for (int q = 0; q < n; q++) {
+    if (q == me) continue;
+    const int distance = (q - me + n) % n, back = (me - q + n) % n;
+    const bool ours = (distance & (distance - 1)) == 0, theirs = (back & (back - 1)) == 0;
+    const bool shared = parts.members[static_cast<std::size_t>(q)].shares_memory;
+    if (!shared && !ours && !theirs) continue;
+    needed.push_back(q);
+    const bool dials = shared ? me > q : (ours && theirs ? me > q : ours);
+    if (dials) c.messenger->dial(parts.members[static_cast<std::size_t>(q)].peer, deadline);
+  }
+  const auto missing = [&] {
+    std::vector<int> list;
+    for (const int q : needed)
+      if (!c.messenger->connected(parts.members[static_cast<std::size_t>(q)].peer)) list.push_back(q);
+    return list;
+  };
+  Status failed;
+  const auto outcome = c.progress->wait(nullptr, deadline, nullptr, [&] {
+    const auto list = missing();
+    for (const int q : list)
+      if (Status s = c.messenger->peer_status(parts.members[static_cast<std::size_t>(q)].peer); !s.ok()) {
+        failed = s.with_context(fmt::format("rank {} of group \"{}\" cannot reach rank {}", me, parts.name, q));
+        return true;
+      }
+    return list.empty();
+  });
+  if (!failed.ok()) return failed;
+  if (outcome != group::Progress::Outcome::done)
+    return Status::timeout(fmt::format("rank {} of group \"{}\" published its address, but no connection came about in time", missing().front(), parts.name),
+                           missing());
+  bool one_host = true;
+  for (const Member& m : parts.members) one_host &= m.shares_memory;
+  if (!one_host) parts.domain.reset();
+  if (parts.domain)
+    for (int q = 0; q < n; q++)
+      if (q != me)
+        UNISONO_TRY(parts.domain->attach(q, c.messenger->shared(parts.members[static_cast<std::size_t>(q)].peer), control[static_cast<std::size_t>(q)]));
+  std::vector<int> peers;
+  for (const Member& m : parts.members) peers.push_back(m.peer);
+  c.messenger->open_group(parts.id, parts.name, me, std::move(peers), parts.failure);
+  return {};
+}
+
+}  // namespace unisono::detail

@@ -1,0 +1,96 @@
+#include "group/progress.h"
+
+#include <pthread.h>
+
+namespace unisono::group {
+
+Progress::Progress(engine::Messenger& messenger, transport::Poller& poller, const Clock& clock, engine::WaitPolicy policy)
+    : messenger_(messenger), poller_(poller), clock_(clock), policy_(policy) {}
+
+Progress::~Progress() {
+  {
+    const std::lock_guard lock(thread_mutex_);
+    stop_.store(true);
+  }
+  thread_wake_.notify_all();
+  poller_.wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+Progress::Attendance::Attendance(Progress& p) noexcept : progress_(p) {
+  // The thread may sleep in the poller on behalf of the process: then peers would wake it at every signal. Call it back.
+  if (p.attending_.fetch_add(1) == 0 && p.thread_parked_.load()) p.poller_.wake();
+}
+
+Progress::Attendance::~Attendance() {
+  if (progress_.attending_.fetch_sub(1) != 1 || progress_.asynchronous_.load() == 0) return;
+  const std::lock_guard lock(progress_.thread_mutex_);
+  if (progress_.thread_idle_) progress_.thread_wake_.notify_one();
+}
+
+void Progress::enlist(std::weak_ptr<Driven> driven) {
+  const std::lock_guard lock(thread_mutex_);
+  std::erase_if(driven_, [](const auto& d) { return d.expired(); });
+  driven_.push_back(std::move(driven));
+}
+
+void Progress::begin_asynchronous() {
+  asynchronous_.fetch_add(1);
+  if (attending_.load() > 0 && started_.load()) return;
+  const std::lock_guard lock(thread_mutex_);
+  if (!started_.load()) {
+    started_.store(true);
+    thread_ = std::thread([this] { run(); });
+    ::pthread_setname_np(thread_.native_handle(), "unisono");
+  } else if (thread_idle_) {
+    thread_wake_.notify_one();
+  } else if (thread_parked_.load()) {
+    poller_.wake();  // it sleeps until a peer moves, but there is something new to begin
+  }
+}
+
+void Progress::end_asynchronous() noexcept { asynchronous_.fetch_sub(1); }
+
+bool Progress::advance_all() {
+  std::vector<std::weak_ptr<Driven>> list;
+  {
+    const std::lock_guard lock(thread_mutex_);
+    list = driven_;
+  }
+  bool moved = false;
+  for (const auto& weak : list)
+    if (const auto driven = weak.lock()) moved |= driven->advance();
+  return moved;
+}
+
+void Progress::sleep_until_needed(std::unique_lock<std::mutex>& lock) {
+  thread_idle_ = true;
+  thread_wake_.wait(lock, [&] { return stop_.load() || (asynchronous_.load() > 0 && attending_.load() == 0); });
+  thread_idle_ = false;
+}
+
+void Progress::run() {
+  // The application computes meanwhile: yield a little, then sleep; never spin.
+  const engine::WaitPolicy modest{0, 20};
+  const auto unwanted = [&] { return stop_.load() || attending_.load() > 0 || asynchronous_.load() == 0; };
+  while (true) {
+    {
+      std::unique_lock lock(thread_mutex_);
+      if (unwanted()) sleep_until_needed(lock);
+      if (stop_.load()) return;
+    }
+    engine::Waiter waiter(modest);
+    while (!unwanted()) {
+      const bool moved = advance_all() | messenger_.poll(true);
+      if (moved)
+        waiter.reset();
+      else if (!waiter.pause()) {
+        thread_parked_.store(true);
+        park(saturating_add(clock_.now(), std::chrono::milliseconds(100)), [&] { return advance_all(); }, unwanted);
+        thread_parked_.store(false);
+      }
+    }
+  }
+}
+
+}  // namespace unisono::group

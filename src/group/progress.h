@@ -1,0 +1,162 @@
+#pragma once
+/// Who makes progress: the callers that wait, else one thread of the process.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/messenger.h"
+#include "engine/waiter.h"
+#include "transport/transport.h"
+
+namespace unisono::group {
+
+/// Something that advances when it is asked to: a group with operations in flight.
+class Driven {
+ public:
+  virtual ~Driven() = default;
+  /// Do what can be done now; whether anything was. Any thread; two at once do not meet.
+  virtual bool advance() = 0;
+};
+
+/// Thread-safety: any thread.
+class Progress {
+ public:
+  Progress(engine::Messenger& messenger, transport::Poller& poller, const Clock& clock, engine::WaitPolicy policy);
+  ~Progress();  ///< stops the thread
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  enum class Outcome : std::uint8_t { done, deadline, interrupted };
+  using Interrupted = bool (*)() noexcept;
+
+  /// Drive `driven` (may be null) and the messenger in this thread until done() or `deadline`.
+  template <class Done>
+  Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done);
+
+  void enlist(std::weak_ptr<Driven> driven);
+  /// An asynchronous operation begins: the thread sees to it (and is started by the first) as long as no caller waits.
+  void begin_asynchronous();
+  void end_asynchronous() noexcept;
+  void set_policy(engine::WaitPolicy policy) noexcept { policy_ = policy; }
+  const Clock& clock() const noexcept { return clock_; }
+  bool thread_started() const noexcept { return started_.load(std::memory_order_relaxed); }
+
+ private:
+  /// While it lives, the thread leaves the work to the caller.
+  class Attendance {
+   public:
+    explicit Attendance(Progress& p) noexcept;
+    ~Attendance();
+
+   private:
+    Progress& progress_;
+  };
+  template <class Advance, class Done>
+  void park(TimePoint until, Advance&& advance, Done&& done);
+  void run();
+  bool advance_all();
+  void sleep_until_needed(std::unique_lock<std::mutex>& lock);
+
+  engine::Messenger& messenger_;
+  transport::Poller& poller_;
+  const Clock& clock_;
+  engine::WaitPolicy policy_;
+
+  // One thread at a time sleeps in the poller; others wait for its news.
+  std::mutex poller_mutex_;
+  std::mutex news_mutex_;
+  std::condition_variable news_;
+  bool parked_ = false;
+  std::uint64_t parkings_ = 0;
+
+  std::atomic<int> attending_{0};
+  std::atomic<std::int64_t> asynchronous_{0};
+  std::atomic<bool> started_{false}, stop_{false}, thread_parked_{false};
+  std::mutex thread_mutex_;
+  std::condition_variable thread_wake_;
+  bool thread_idle_ = false;
+  std::vector<std::weak_ptr<Driven>> driven_;
+  std::thread thread_;
+};
+
+template <class Advance, class Done>
+void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
+  const std::unique_lock sleeper(poller_mutex_, std::try_to_lock);
+  if (!sleeper.owns_lock()) {
+    std::unique_lock lock(news_mutex_);
+    if (!parked_) return;  // about to wake or to sleep: look again
+    const std::uint64_t parking = parkings_;
+    lock.unlock();
+    // What came before the other thread announced that it sleeps is seen here; what comes later wakes it, and it tells us.
+    if (advance() || done()) return;
+    lock.lock();
+    news_.wait_until(lock, std::chrono::steady_clock::now() + std::chrono::milliseconds(100), [&] { return !parked_ || parkings_ != parking; });
+    return;
+  }
+  poller_.prepare();
+  {
+    const std::lock_guard lock(news_mutex_);
+    parked_ = true;
+    parkings_++;
+  }
+  if (advance() || messenger_.poll(true) || done()) {
+    poller_.cancel();
+  } else {
+    const TimePoint now = clock_.now();
+    const TimePoint wake = std::min({until, messenger_.next_deadline(), saturating_add(now, std::chrono::seconds(1))});
+    if (wake > now)
+      poller_.wait(wake - now);
+    else
+      poller_.cancel();
+    messenger_.poll(true);
+  }
+  {
+    const std::lock_guard lock(news_mutex_);
+    parked_ = false;
+  }
+  news_.notify_all();
+}
+
+template <class Done>
+Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done) {
+  if (done()) return Outcome::done;
+  const Attendance attendance(*this);
+  const auto advance = [&] { return driven != nullptr && driven->advance(); };
+  engine::Waiter waiter(policy_);
+  TimePoint next_question = saturating_add(clock_.now(), std::chrono::milliseconds(100));
+  for (std::uint32_t round = 0;; round++) {
+    bool moved = advance();
+    if (done()) return Outcome::done;
+    // Memory is looked at each time; the kernel is asked now and then, unless it holds what we wait for.
+    moved |= messenger_.poll(messenger_.kernel_links() || round % 64 == 63);
+    if (done()) return Outcome::done;
+    if (round % 256 == 255) {
+      const TimePoint now = clock_.now();
+      if (now >= deadline) return Outcome::deadline;
+      if (interrupted != nullptr && now >= next_question) {
+        if (interrupted()) return Outcome::interrupted;
+        next_question = saturating_add(now, std::chrono::milliseconds(100));
+      }
+    }
+    if (moved) {
+      waiter.reset();
+      continue;
+    }
+    if (waiter.pause()) continue;
+    const TimePoint now = clock_.now();
+    if (now >= deadline) return Outcome::deadline;
+    if (interrupted != nullptr && now >= next_question) {
+      if (interrupted()) return Outcome::interrupted;
+      next_question = saturating_add(now, std::chrono::milliseconds(100));
+    }
+    park(interrupted != nullptr ? std::min(deadline, next_question) : deadline, advance, done);
+  }
+}
+
+}  // namespace unisono::group
