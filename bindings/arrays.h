@@ -1,0 +1,63 @@
+#pragma once
+/// Whatever a caller gave as an array, as memory: the buffer protocol (NumPy, memoryview, array.array, bytearray) or
+/// DLPack (torch CPU tensors and others). Contiguous memory is used where it is, without a copy; other layouts go
+/// through a contiguous stage that is copied back. Thread-safety: GIL held for everything but reading the fields.
+
+#include <cstdint>
+#include <memory>
+
+#include "core.h"
+#include "strided.h"
+
+namespace unisono::python {
+
+/// What happens to the memory; `write` includes reading.
+enum class Access { read, write };
+/// `typed`: elements are numbers of a known DType. `bytes`: any plain memory, dtype u8.
+enum class Elements { typed, bytes };
+
+/// The memory of one argument, held (buffer export or DLPack tensor) until it is released or dies. Not movable:
+/// exporters may point into the structure.
+class Array {
+ public:
+  Array() = default;
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  ~Array() { release(); }
+
+  /// Take `object`. Throws InvalidArgument that names `operation` and the argument `name` and says why it cannot be
+  /// used.
+  void import(nb::handle object, Access access, Elements elements, const char* operation, const char* name);
+  /// After the operation: bring a stage's contents back to where the caller looks. Nothing for contiguous or read
+  /// arrays.
+  void copy_back() const noexcept;
+  void release() noexcept;
+
+  bool held() const noexcept { return held_; }  ///< something was imported
+  void* data() const noexcept { return data_; }
+  std::int64_t count() const noexcept { return count_; }  ///< elements; bytes for Elements::bytes
+  DType dtype() const noexcept { return dtype_; }
+  bool staged() const noexcept { return stage_ != nullptr; }
+  bool written() const noexcept { return access_ == Access::write; }
+  /// The memory of the caller's own array, stage or not.
+  Extent extent() const noexcept { return extent_of(layout_); }
+
+ private:
+  bool take_buffer(nb::handle object, Elements elements, const char* operation, const char* name);
+  bool take_dlpack(nb::handle object, Elements elements, const char* operation, const char* name);
+  void export_buffer(nb::handle object, const char* operation, const char* name);
+
+  void* data_ = nullptr;
+  std::int64_t count_ = 0;
+  DType dtype_ = DType::u8;
+  bool held_ = false;
+  Access access_ = Access::read;
+  bool readonly_ = false;
+  Layout layout_;
+  std::unique_ptr<std::byte[]> stage_;
+  Py_buffer view_{};                        // held when view_.obj is not null
+  void (*drop_)(void*) noexcept = nullptr;  // the DLPack tensor's deleter, when one is held
+  void* tensor_ = nullptr;
+};
+
+}  // namespace unisono::python

@@ -1,0 +1,196 @@
+#include "group.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+#include <pthread.h>
+
+#include <atomic>
+
+#include "docs.h"
+#include "interrupt.h"
+#include "operation.h"
+
+namespace unisono::python {
+namespace {
+
+// How often this process is a fork of the one that loaded the module: asked at every call, so a counter rather than
+// getpid().
+std::atomic<unsigned> fork_generation{0};
+
+}  // namespace
+
+GroupState::GroupState(Group g) : group(std::move(g)), generation(fork_generation) {}
+
+GroupState::~GroupState() {
+  if (generation != fork_generation) {  // the connections and the memory in use belong to the parent: leave them alone
+    new Group(std::move(group));
+    for (auto& [work, operation] : unwatched) operation.release();
+    return;
+  }
+  const nb::gil_scoped_release release;
+  group = Group();  // finishes what is in flight
+  for (auto& [work, operation] : unwatched) {
+    try {
+      work.wait();
+    } catch (const std::exception&) {  // nobody is left to hear of it; its memory may go now
+    }
+    const nb::gil_scoped_acquire acquire;
+    operation.reset();
+  }
+}
+
+void GroupState::sweep() noexcept {
+  std::erase_if(unwatched, [](const auto& entry) { return entry.first.done(); });
+}
+
+const Group& PyGroup::get(const char* operation) const {
+  if (state_->generation != fork_generation)
+    refuse(operation, ": this group was made by the parent of this process; after a fork only the parent can use it");
+  return state_->group;
+}
+
+void PyGroup::destroy() {
+  if (state_->destroyed || state_->generation != fork_generation) return;
+  state_->destroyed = true;
+  run_interruptibly([group = state_->group]() mutable {
+    group.destroy();
+    return true;
+  });
+  state_->sweep();
+}
+
+namespace {
+
+PyGroup subgroup(const PyGroup& self, const std::vector<int>& ranks, nb::handle timeout) {
+  Options options;
+  options.timeout = parse_timeout(timeout, "subgroup");
+  return PyGroup(
+      run_interruptibly([group = self.get("subgroup"), ranks, options] { return group.subgroup(ranks, options); }));
+}
+
+std::optional<PyGroup> split(const PyGroup& self, int colour, int key, nb::handle timeout) {
+  Options options;
+  options.timeout = parse_timeout(timeout, "split");
+  Group group = run_interruptibly(
+      [group = self.get("split"), colour, key, options] { return group.split(colour, key, options); });
+  if (!group) return std::nullopt;
+  return PyGroup(std::move(group));
+}
+
+void abort(const PyGroup& self, const std::string& reason) {
+  const Group& group = self.get("abort");
+  const nb::gil_scoped_release release;
+  group.abort(reason);
+}
+
+std::string repr(const PyGroup& self) {
+  const Group& group = self.handle();
+  if (self.destroyed()) return "<unisono.Group: destroyed>";
+  return "<unisono.Group '" + group.name() + "': rank " + std::to_string(group.rank()) + " of " +
+         std::to_string(group.size()) + " over " + std::string(group.transport()) + ">";
+}
+
+/// Leaving a with statement: destroy, or abort when it was left by an exception, so that the other ranks need not wait.
+void exit(PyGroup& self, nb::handle type, nb::handle value, nb::handle) {
+  if (type.is_none() || self.destroyed()) return self.destroy();
+  const std::string what = text_of(type.attr("__name__")) + ": " + text_of(value);
+  abort(self, "rank " + std::to_string(self.handle().rank()) + " left with " + what);
+  self.destroy();
+}
+
+/// Ranks as threads; see unisono.spawn_threads. Returns what each rank's `fn` returned.
+nb::list spawn_threads(int size, nb::callable fn, const Config& config) {
+  if (size < 1) refuse("spawn_threads: size is ", size, "; at least one rank is needed");
+  struct Shared {
+    nb::callable fn;
+    std::vector<nb::object> results;
+    nb::object error;  // the first rank's that raised
+    ~Shared() {        // may die in a worker thread that outlived an interrupted caller
+      const nb::gil_scoped_acquire acquire;
+      fn.reset();
+      results.clear();
+      error.reset();
+    }
+  };
+  auto shared = std::make_shared<Shared>();
+  shared->fn = fn;
+  shared->results.resize(static_cast<std::size_t>(size));
+  const auto body = [shared](Group group) {
+    const nb::gil_scoped_acquire acquire;
+    try {
+      shared->results[static_cast<std::size_t>(group.rank())] = shared->fn(PyGroup(group));
+    } catch (nb::python_error& e) {
+      const std::string what = e.what();
+      if (!shared->error.is_valid()) shared->error = nb::borrow(e.value());
+      const nb::gil_scoped_release release;
+      group.abort("rank " + std::to_string(group.rank()) + " raised " +
+                  what.substr(what.rfind('\n', what.size() - 2) + 1));
+    }
+  };
+  run_interruptibly([size, body, config] {
+    unisono::spawn_threads(size, body, config);
+    return true;
+  });
+  if (shared->error.is_valid()) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(shared->error.ptr())), shared->error.ptr());
+    throw nb::python_error();
+  }
+  nb::list results;
+  for (nb::object& result : shared->results) results.append(result);
+  return results;
+}
+
+}  // namespace
+
+void register_group(nb::module_& m) {
+  using namespace nb::literals;
+  pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1); });
+
+  nb::class_<PyGroup> cls(m, "Group",
+                          "Ranks that do things together. All ranks call its collectives in the same order.\n\n"
+                          "Any thread may use it. Every blocking call ends: with success, or with an exception that "
+                          "names the rank; Ctrl-C\n"
+                          "works in all of them, and aborts the group when it ends a collective half-way. As a context "
+                          "manager it destroys\n"
+                          "itself at the end, or aborts when left by an exception.");
+  cls.def_prop_ro(
+         "rank", [](const PyGroup& self) { return self.handle().rank(); }, "This process's number: 0 to size - 1.")
+      .def_prop_ro(
+          "size", [](const PyGroup& self) { return self.handle().size(); }, "How many ranks there are.")
+      .def_prop_ro(
+          "name", [](const PyGroup& self) { return self.handle().name(); }, "The group's name.")
+      .def_prop_ro(
+          "transport", [](const PyGroup& self) { return std::string(self.handle().transport()); },
+          "How the members reach each other: shm, tcp, mixed or inproc.")
+      .def_prop_ro(
+          "algorithms", [](const PyGroup& self) { return self.handle().algorithms(); },
+          "The selection table in force, as UNISONO_ALGORITHM has it.")
+      .def_prop_ro(
+          "sequence_number", [](const PyGroup& self) { return self.handle().sequence_number(); },
+          "Collectives started so far.")
+      .def_prop_ro("destroyed", &PyGroup::destroyed, "Whether destroy() was called here.");
+  register_collectives(cls);
+  register_point_to_point(cls);
+  cls.def("subgroup", &subgroup, "ranks"_a, nb::kw_only(), "timeout"_a = nb::none(),
+          nb::sig("def subgroup(self, ranks: Sequence[int], *, timeout: Seconds = None) -> Group"), docs::kSubgroup)
+      .def("split", &split, "colour"_a, "key"_a = 0, nb::kw_only(), "timeout"_a = nb::none(),
+           nb::sig("def split(self, colour: int, key: int = 0, *, timeout: Seconds = None) -> Group | None"),
+           docs::kSplit)
+      .def("abort", &abort, "reason"_a, docs::kAbort)
+      .def("destroy", &PyGroup::destroy, docs::kDestroy)
+      .def(
+          "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> Group"))
+      .def("__exit__", &exit, "type"_a.none(), "value"_a.none(), "traceback"_a.none(),
+           nb::sig("def __exit__(self, type: object, value: object, traceback: object, /) -> None"))
+      .def("__repr__", &repr);
+
+  m.def("spawn_threads", &spawn_threads, "size"_a, "fn"_a, "config"_a = Config(),
+        nb::sig("def spawn_threads(size: int, fn: Callable[[Group], T], config: Config = ...) -> list[T]"),
+        "Ranks as threads of this process: calls fn(group) on `size` threads and returns what each returned, in rank "
+        "order.\n\n"
+        "Blocks until all have returned; raises the first exception. For tests, studies and notebooks.");
+}
+
+}  // namespace unisono::python

@@ -1,0 +1,49 @@
+#pragma once
+/// A Group as Python holds it, with the memory of asynchronous operations whose Work was dropped.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core.h"
+
+namespace unisono::python {
+
+struct Operation;
+
+/// What a PyGroup and its Works share. GIL held for everything.
+struct GroupState {
+  explicit GroupState(Group g);
+  ~GroupState();
+  GroupState(const GroupState&) = delete;
+  GroupState& operator=(const GroupState&) = delete;
+
+  /// Let go of the memory of operations that nobody waits for, once they are done.
+  void sweep() noexcept;
+
+  Group group;
+  bool destroyed = false;
+  unsigned generation;  ///< of processes: a child of fork() has another one
+  std::vector<std::pair<Work, std::unique_ptr<Operation>>> unwatched;
+};
+
+class PyGroup {
+ public:
+  explicit PyGroup(Group group) : state_(std::make_shared<GroupState>(std::move(group))) {}
+
+  /// The group, for an operation. Throws InvalidArgument in a child of fork(): the connections belong to the parent.
+  const Group& get(const char* operation) const;
+  const Group& handle() const noexcept { return state_->group; }
+  const std::shared_ptr<GroupState>& state() const noexcept { return state_; }
+
+  void destroy();
+  bool destroyed() const noexcept { return state_->destroyed; }
+
+ private:
+  std::shared_ptr<GroupState> state_;
+};
+
+void register_collectives(nb::class_<PyGroup>& cls);
+void register_point_to_point(nb::class_<PyGroup>& cls);
+
+}  // namespace unisono::python

@@ -1,0 +1,115 @@
+#include "operation.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "interrupt.h"
+
+namespace unisono::python {
+
+Operation::Operation(const PyGroup& group_, const char* name_, nb::handle timeout, nb::handle algorithm_)
+    : group(group_.get(name_)), name(name_), ranks(group.size()) {
+  call.options.timeout = parse_timeout(timeout, name);
+  call.options.interrupted = &interrupted;
+  if (algorithm_.is_none()) return;
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(algorithm_.ptr(), &size);
+  if (text == nullptr) {
+    PyErr_Clear();
+    refuse(name, ": algorithm is a ", type_of(algorithm_), "; give its name, a string");
+  }
+  algorithm = nb::borrow(algorithm_);
+  call.options.algorithm = {text, static_cast<std::size_t>(size)};
+}
+
+std::int64_t Operation::take_counts(nb::handle values, const char* argument, std::vector<std::int64_t>& into) {
+  if (!nb::try_cast(values, into)) {
+    PyErr_Clear();
+    refuse(name, ": ", argument, " is ", text_of(nb::repr(values)), "; give a sequence of ", ranks,
+           " integers below 2^63, one for each rank");
+  }
+  if (into.size() != static_cast<std::size_t>(ranks))
+    refuse(name, ": ", argument, " has ", into.size(), " entries; the group has ", ranks, " ranks");
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < into.size(); i++) {
+    if (into[i] < 0) refuse(name, ": ", argument, "[", i, "] is ", into[i], "; a count must not be negative");
+    if (__builtin_add_overflow(sum, into[i], &sum))
+      refuse(name, ": the sum of ", argument, " overflows 2^63 - 1 elements");
+  }
+  return sum;
+}
+
+void Operation::require_count(const Array& array, const char* argument, std::int64_t expected,
+                              const std::string& why) const {
+  if (array.count() != expected)
+    refuse(name, ": ", argument, " has ", array.count(), " elements; it needs ", expected, " (", why, ")");
+}
+
+void Operation::require_same_dtype() const {
+  if (x.dtype() != out.dtype())
+    refuse(name, ": x has elements of type ", std::string(name_of(x.dtype())), " and out of type ",
+           std::string(name_of(out.dtype())), "; they must be the same");
+}
+
+std::int64_t Operation::times_ranks(std::int64_t count) const {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(count, std::int64_t{ranks}, &product))
+    refuse(name, ": ", ranks, " * ", count, " elements overflow 2^63 - 1");
+  return product;
+}
+
+void Operation::bind_buffers() {
+  // Memory that is copied through a stage looks apart to the library when it is not.
+  if ((x.staged() || out.staged()) && x.extent().overlaps(out.extent()))
+    refuse(name,
+           ": x and out overlap and one of them is not contiguous; give arrays that are apart, or leave out away");
+  call.dtype = x.held() ? x.dtype() : out.dtype();
+  call.input = x.data();
+  call.output = out.held() ? out.data() : x.written() ? x.data() : nullptr;
+  call.counts = counts;
+  call.output_counts = output_counts;
+}
+
+void Operation::run() {
+  try {
+    const nb::gil_scoped_release release;
+    group.run(call);
+  } catch (...) {
+    if (PyErr_Occurred()) throw nb::python_error();  // interrupted() raised: KeyboardInterrupt rather than Aborted
+    throw;
+  }
+  if (PyErr_Occurred()) throw nb::python_error();
+  x.copy_back();
+  out.copy_back();
+}
+
+void Operation::require_asynchronous(bool has_result) const {
+  if (has_result) refuse(name, ": async_op=True needs out: there is nowhere to return a new array");
+  for (const Array* array : {&x, &out})
+    if (array->staged() && array->written())
+      refuse(name, ": ", array == &x ? "x" : "out",
+             " is not contiguous (in C order, aligned), which async_op=True cannot write to; give a contiguous array ",
+             "(numpy.ascontiguousarray, x.contiguous()), or leave async_op away");
+}
+
+nb::tuple shape_of(nb::handle x, const Array& array) {
+  if (nb::hasattr(x, "shape")) return nb::tuple(x.attr("shape"));
+  return nb::make_tuple(array.count());
+}
+
+nb::object allocate_like(nb::handle x, const Array& array, const nb::object& shape, const char* operation) {
+  if (nb::hasattr(x, "new_empty")) return x.attr("new_empty")(shape);
+  nb::object dtype;
+  if (nb::hasattr(x, "dtype")) {
+    dtype = x.attr("dtype");
+  } else {
+    constexpr const char* names[kDTypes] = {"float16", "",      "float32", "float64", "int8",   "int16", "int32",
+                                            "int64",   "uint8", "uint16",  "uint32",  "uint64", "bool"};
+    const char* name = names[static_cast<int>(array.dtype())];
+    if (*name == '\0') refuse(operation, ": NumPy has no bfloat16 to return; give out");
+    dtype = nb::str(name);
+  }
+  return nb::module_::import_("numpy").attr("empty")(shape, dtype);
+}
+
+}  // namespace unisono::python

@@ -1,0 +1,53 @@
+#pragma once
+/// One call on its way from Python to the library: its arguments, checked, and the memory that it holds while it runs.
+
+#include <memory>
+#include <vector>
+
+#include "arrays.h"
+#include "group.h"
+
+namespace unisono::python {
+
+/// Filled by a method of the group (collectives.cc), then run or started. Arguments are named in errors as Python names
+/// them.
+struct Operation {
+  Operation(const PyGroup& group_, const char* name_, nb::handle timeout, nb::handle algorithm_);
+
+  /// x is an input only; out an output only; in_place both in x.
+  void read(nb::handle object) { x.import(object, Access::read, Elements::typed, name, "x"); }
+  void write(nb::handle object) { out.import(object, Access::write, Elements::typed, name, "out"); }
+  void in_place(nb::handle object) { x.import(object, Access::write, Elements::typed, name, "x"); }
+
+  /// Take `values` as n counts that are not negative; their sum, checked.
+  std::int64_t take_counts(nb::handle values, const char* argument, std::vector<std::int64_t>& into);
+  /// Throws unless `array` has `expected` elements, saying where the number comes from.
+  void require_count(const Array& array, const char* argument, std::int64_t expected, const std::string& why) const;
+  /// Throws unless x and out have one dtype.
+  void require_same_dtype() const;
+  /// n * count, checked.
+  std::int64_t times_ranks(std::int64_t count) const;
+
+  /// Fill the call's pointers and dtype from x and out: in place where there is no out.
+  void bind_buffers();
+  /// Block until it is done, GIL released; then bring stages back. Throws what went wrong, or what a signal handler
+  /// raised.
+  void run();
+  /// Throws when memory would have to be copied back after the operation: there is no place to do that.
+  void require_asynchronous(bool has_result) const;
+
+  const Group& group;
+  const char* name;
+  int ranks;
+  Call call;
+  Array x, out;
+  std::vector<std::int64_t> counts, output_counts;
+  nb::object algorithm;  // call.options views its text
+};
+
+/// An empty array of `shape` and x's kind: a torch tensor for a tensor, else a NumPy array.
+nb::object allocate_like(nb::handle x, const Array& array, const nb::object& shape, const char* operation);
+/// x.shape, or (count,) when it has none.
+nb::tuple shape_of(nb::handle x, const Array& array);
+
+}  // namespace unisono::python

@@ -1,0 +1,84 @@
+#include <nanobind/stl/string.h>
+
+#include "docs.h"
+#include "group.h"
+#include "interrupt.h"
+#include "operation.h"
+#include "work.h"
+
+namespace unisono::python {
+namespace {
+
+std::span<std::byte> bytes_of(const Array& x) {
+  return {static_cast<std::byte*>(x.data()), static_cast<std::size_t>(x.count())};
+}
+
+/// Run `f` with the GIL released; a signal handler's exception wins over what it throws.
+template <class F>
+auto blocking(F f) -> decltype(f()) {
+  try {
+    const nb::gil_scoped_release release;
+    return f();
+  } catch (...) {
+    if (PyErr_Occurred()) throw nb::python_error();
+    throw;
+  }
+}
+
+void send(const PyGroup& self, nb::handle x, int dst, std::int64_t tag, nb::handle timeout) {
+  Operation o(self, "send", timeout, nb::none());
+  o.x.import(x, Access::read, Elements::bytes, o.name, "x");
+  blocking([&] { o.group.send(bytes_of(o.x), dst, tag, o.call.options); });
+}
+
+Received recv(const PyGroup& self, nb::handle x, int src, std::int64_t tag, nb::handle timeout) {
+  Operation o(self, "recv", timeout, nb::none());
+  o.x.import(x, Access::write, Elements::bytes, o.name, "x");
+  const Received received = blocking([&] { return o.group.recv(bytes_of(o.x), src, tag, o.call.options); });
+  o.x.copy_back();
+  return received;
+}
+
+template <class Start>
+PyWork start(const PyGroup& self, std::unique_ptr<Operation> o, Start f) {
+  o->require_asynchronous(false);
+  Work work = blocking([&] { return f(*o); });
+  self.state()->sweep();
+  return PyWork(std::move(work), std::move(o), self.state());
+}
+
+PyWork isend(const PyGroup& self, nb::handle x, int dst, std::int64_t tag, nb::handle timeout) {
+  auto o = std::make_unique<Operation>(self, "isend", timeout, nb::none());
+  o->x.import(x, Access::read, Elements::bytes, o->name, "x");
+  return start(self, std::move(o),
+               [&](Operation& op) { return op.group.isend(bytes_of(op.x), dst, tag, op.call.options); });
+}
+
+PyWork irecv(const PyGroup& self, nb::handle x, int src, std::int64_t tag, nb::handle timeout) {
+  auto o = std::make_unique<Operation>(self, "irecv", timeout, nb::none());
+  o->x.import(x, Access::write, Elements::bytes, o->name, "x");
+  return start(self, std::move(o),
+               [&](Operation& op) { return op.group.irecv(bytes_of(op.x), src, tag, op.call.options); });
+}
+
+}  // namespace
+
+void register_point_to_point(nb::class_<PyGroup>& cls) {
+  using namespace nb::literals;
+  const auto none = nb::none();
+  const nb::kw_only named;
+  cls.def("send", &send, "x"_a.none(), "dst"_a, "tag"_a = 0, named, "timeout"_a = none,
+          nb::sig("def send(self, x: Array, dst: int, tag: int = 0, *, timeout: Seconds = None) -> None"), docs::kSend);
+  cls.def(
+      "recv", &recv, "x"_a.none(), "src"_a = kAnyRank, "tag"_a = 0, named, "timeout"_a = none,
+      nb::sig("def recv(self, x: Array, src: int = ANY_RANK, tag: int = 0, *, timeout: Seconds = None) -> Received"),
+      docs::kRecv);
+  cls.def("isend", &isend, "x"_a.none(), "dst"_a, "tag"_a = 0, named, "timeout"_a = none,
+          nb::sig("def isend(self, x: Array, dst: int, tag: int = 0, *, timeout: Seconds = None) -> Work"),
+          docs::kISend);
+  cls.def("irecv", &irecv, "x"_a.none(), "src"_a = kAnyRank, "tag"_a = 0, named, "timeout"_a = none,
+          nb::sig("def irecv(self, x: Array, src: int = ANY_RANK, tag: int = 0, *, timeout: Seconds = None) -> Work"),
+          docs::kIRecv);
+}
+
+}  // namespace unisono::python

@@ -1,0 +1,93 @@
+"""The world of this process: joined once, left when the interpreter ends."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import sys
+from datetime import timedelta
+
+from unisono import _core
+from unisono.errors import Error, InvalidArgument
+
+# A process is one rank of one world, so this is a property of the process, as its working directory is.
+_world: _core.Group | None = None
+
+
+def init(
+    *,
+    rank: int | None = None,
+    size: int | None = None,
+    init_method: str | None = None,
+    store: _core.Store | None = None,
+    timeout: float | timedelta | None = None,
+    init_timeout: float | timedelta | None = None,
+    transport: str | None = None,
+    algorithm: str | None = None,
+    secret: str | None = None,
+    job: str | None = None,
+    config: _core.Config | None = None,
+) -> _core.Group:
+    """Join the world and return it: a Group of all ranks. Once a process; blocks until all ranks are there.
+
+    What is not given comes from the environment, as `unisono run`, torchrun, Slurm, Open MPI or MPICH set it. With no
+    launcher and no arguments the world has one rank, this process.
+
+    rank, size: which one this process is, of how many. Give both or neither.
+    init_method: where ranks meet: tcp://HOST:PORT (rank 0 serves it), file://PATH, env:// (MASTER_ADDR, MASTER_PORT).
+    store: or through this store.
+    timeout: of each operation; init_timeout: of joining (seconds, or a timedelta).
+    transport: shm or tcp, to force one. algorithm: appended to the selection table, as UNISONO_ALGORITHM.
+    secret: what every connection must prove to know, hexadecimal. job: a name, so that strays of another do not join.
+    config: all settings at once, instead of the environment; other arguments still win.
+
+    Raises InvalidArgument (also when called a second time), Timeout naming the ranks that are missing, SystemError (a
+    port in use, an unreachable address), AuthenticationError.
+    """
+    global _world
+    if _world is not None and not _world.destroyed:
+        raise InvalidArgument(
+            f"init: this process has joined a world already ({_world!r}); use that Group, or destroy() it first"
+        )
+    if (rank is None) != (size is None):
+        given, absent = ("rank", "size") if size is None else ("size", "rank")
+        raise InvalidArgument(
+            f"init: {given} was given without {absent}; give both, or neither to take both from the launcher"
+        )
+    if store is not None and init_method is not None:
+        raise InvalidArgument("init: both store and init_method were given; ranks meet in one place")
+    settings = _core.Config.from_env() if config is None else config
+    overrides = {
+        "rank": rank,
+        "size": size,
+        "init_method": init_method,
+        "timeout": timeout,
+        "init_timeout": init_timeout,
+        "transport": transport,
+        "algorithm": algorithm,
+        "secret": secret,
+        "job": job,
+    }
+    for name, value in overrides.items():
+        if value is not None:
+            setattr(settings, name, value)
+    if store is None:
+        world = _core.init(settings)
+    else:
+        world = _core.Context(settings).create_group(store, settings.rank, settings.size)
+    if _world is None:
+        atexit.register(_leave)
+    _world = world
+    return world
+
+
+def _leave() -> None:
+    """Say goodbye; or, when an uncaught exception ends the program, tell the other ranks rather than let them wait."""
+    if _world is None or _world.destroyed:
+        return
+    # Set by the interpreter when it prints an uncaught exception; a person at a prompt has seen and survived it.
+    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+    with contextlib.suppress(Error):
+        if error is not None:
+            _world.abort(f"rank {_world.rank} ended with {type(error).__name__}: {error}")
+        _world.destroy()
