@@ -20,28 +20,57 @@ struct Operands {
   UNISONO_INLINE const char* source(size_t q, size_t at) const { return static_cast<const char*>(src[q]) + at; }
 };
 
-/// Four vectors at a time: the loop over sources costs little beside four loads, the sums stay in registers however
-/// many sources there are, and so f16 and bf16 are rounded once.
-template <class E, class Op>
-UNISONO_INLINE void fold_four(const Operands& o, size_t at, typename E::V divisor) {
+/// Four vectors at a time from the sources [from, to): the loop over sources costs little beside four loads, and the
+/// sums stay in registers however many sources there are, so f16 and bf16 are rounded once. `sums` holds the four
+/// between two groups of sources.
+template <class E, class Op, bool kFirst, bool kLast>
+UNISONO_INLINE void fold_four(const Operands& o, size_t at, size_t from, size_t to, typename E::V* sums,
+                              typename E::V divisor) {
   constexpr size_t n = E::kRaw;
-  const char* s = o.source(0, at);
-  auto a = Op::first(E::unpack(load<n>(s)));
-  auto b = Op::first(E::unpack(load<n>(s + n)));
-  auto c = Op::first(E::unpack(load<n>(s + 2 * n)));
-  auto d = Op::first(E::unpack(load<n>(s + 3 * n)));
-  for (size_t q = 1; q < o.k; q++) {
-    s = o.source(q, at);
+  typename E::V a, b, c, d;
+  if constexpr (kFirst) {
+    const char* s = o.source(from, at);
+    a = Op::first(E::unpack(load<n>(s)));
+    b = Op::first(E::unpack(load<n>(s + n)));
+    c = Op::first(E::unpack(load<n>(s + 2 * n)));
+    d = Op::first(E::unpack(load<n>(s + 3 * n)));
+  } else {
+    a = sums[0], b = sums[1], c = sums[2], d = sums[3];
+  }
+  for (size_t q = from + (kFirst ? 1 : 0); q < to; q++) {
+    const char* s = o.source(q, at);
     a = Op::fold(a, E::unpack(load<n>(s)));
     b = Op::fold(b, E::unpack(load<n>(s + n)));
     c = Op::fold(c, E::unpack(load<n>(s + 2 * n)));
     d = Op::fold(d, E::unpack(load<n>(s + 3 * n)));
   }
-  const Raw<n> results[4] = {E::pack(Op::finish(a, divisor)), E::pack(Op::finish(b, divisor)),
-                             E::pack(Op::finish(c, divisor)), E::pack(Op::finish(d, divisor))};
-  for (size_t i = 0; i < 4; i++) store<n>(o.dst + at + i * n, results[i]);
-  if (o.dst2 != nullptr)
-    for (size_t i = 0; i < 4; i++) store<n>(o.dst2 + at + i * n, results[i]);
+  if constexpr (kLast) {
+    const Raw<n> results[4] = {E::pack(Op::finish(a, divisor)), E::pack(Op::finish(b, divisor)),
+                               E::pack(Op::finish(c, divisor)), E::pack(Op::finish(d, divisor))};
+    for (size_t i = 0; i < 4; i++) store<n>(o.dst + at + i * n, results[i]);
+    if (o.dst2 != nullptr)
+      for (size_t i = 0; i < 4; i++) store<n>(o.dst2 + at + i * n, results[i]);
+  } else {
+    sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
+  }
+}
+
+/// Sources read side by side: more streams than this are more than a processor prefetches well.
+constexpr size_t kStreams = 8;
+/// Fours of vectors summed over one group of streams before the next group's turn.
+constexpr size_t kBlock = 16;
+
+/// A block of kBlock fours over more than kStreams sources, group by group, with the sums in a buffer between them.
+template <class E, class Op>
+UNISONO_INLINE void fold_block(const Operands& o, size_t at, typename E::V divisor) {
+  typename E::V sums[4 * kBlock];
+  constexpr size_t n = 4 * E::kRaw;
+  for (size_t i = 0; i < kBlock; i++) fold_four<E, Op, true, false>(o, at + i * n, 0, kStreams, sums + 4 * i, divisor);
+  size_t q = kStreams;
+  for (; o.k - q > kStreams; q += kStreams)
+    for (size_t i = 0; i < kBlock; i++)
+      fold_four<E, Op, false, false>(o, at + i * n, q, q + kStreams, sums + 4 * i, divisor);
+  for (size_t i = 0; i < kBlock; i++) fold_four<E, Op, false, true>(o, at + i * n, q, o.k, sums + 4 * i, divisor);
 }
 
 /// One vector, or the first `bytes` of one.
@@ -69,7 +98,9 @@ void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
   constexpr size_t n = E::kRaw;
   const size_t bytes = count * E::kSize;
   size_t at = 0;
-  for (; bytes - at >= 4 * n; at += 4 * n) fold_four<E, Op>(o, at, divisor);
+  if (o.k > kStreams)
+    for (; bytes - at >= kBlock * 4 * n; at += kBlock * 4 * n) fold_block<E, Op>(o, at, divisor);
+  for (; bytes - at >= 4 * n; at += 4 * n) fold_four<E, Op, true, true>(o, at, 0, o.k, nullptr, divisor);
   for (; bytes - at >= n; at += n) fold_one<E, Op>(o, at, divisor);
   if (at < bytes) fold_part<E, Op>(o, at, bytes - at, divisor);
 }

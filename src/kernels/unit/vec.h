@@ -53,50 +53,70 @@ UNISONO_INLINE void store(char* p, Raw<N> v) {
   __builtin_memcpy(p, &v, N);
 }
 
-/// The first `n` < N bytes; the rest is zero. Nothing behind them is touched.
+/// The first `n` < 8 bytes at `p` as the low end of a number, and back. Machines that store the high end first are not
+/// supported (the wire format is the same for all).
+UNISONO_INLINE uint64_t load_word(const char* p, size_t n) {
+  uint64_t word = 0;
+  unsigned shift = 0;
+  auto take = [&](auto piece) {
+    if ((n & sizeof(piece)) == 0) return;
+    __builtin_memcpy(&piece, p, sizeof(piece));
+    word |= static_cast<uint64_t>(piece) << shift;
+    shift += 8 * sizeof(piece);
+    p += sizeof(piece);
+  };
+  take(uint32_t{});
+  take(uint16_t{});
+  take(uint8_t{});
+  return word;
+}
+UNISONO_INLINE void store_word(char* p, uint64_t word, size_t n) {
+  auto give = [&](auto piece) {
+    if ((n & sizeof(piece)) == 0) return;
+    piece = static_cast<decltype(piece)>(word);
+    __builtin_memcpy(p, &piece, sizeof(piece));
+    word >>= 8 * sizeof(piece);
+    p += sizeof(piece);
+  };
+  give(uint32_t{});
+  give(uint16_t{});
+  give(uint8_t{});
+}
+
+/// The first `n` < N bytes; the rest is zero. Nothing behind them is touched. Through registers: a small buffer on the
+/// stack, written in pieces and read as a whole, would stall.
 template <size_t N>
 UNISONO_INLINE Raw<N> load_part(const char* p, size_t n) {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   if constexpr (N == 64) return bits<Raw<N>>(_mm512_maskz_loadu_epi8((uint64_t{1} << n) - 1, p));
   if constexpr (N == 32) return bits<Raw<N>>(_mm256_maskz_loadu_epi8((uint32_t{1} << n) - 1, p));
+#else
+  Vec<uint64_t, N> v{};
+#pragma GCC unroll 8
+  for (size_t i = 0; i < N / 8; i++) {
+    if (n >= 8 * (i + 1))
+      v[i] = bits<uint64_t>(load<8>(p + 8 * i));
+    else if (n > 8 * i)
+      v[i] = load_word(p + 8 * i, n - 8 * i);
+  }
+  return bits<Raw<N>>(v);
 #endif
-  char buffer[N] = {};
-  char* to = buffer;
-  auto take = [&](auto bytes) {
-    if ((n & sizeof(bytes)) == 0) return;
-    __builtin_memcpy(to, p, sizeof(bytes));
-    to += sizeof(bytes);
-    p += sizeof(bytes);
-  };
-  if constexpr (N > 32) take(Raw<32>{});
-  if constexpr (N > 16) take(Raw<16>{});
-  if constexpr (N > 8) take(uint64_t{});
-  take(uint32_t{});
-  take(uint16_t{});
-  take(uint8_t{});
-  return load<N>(buffer);
 }
 template <size_t N>
 UNISONO_INLINE void store_part(char* p, Raw<N> v, size_t n) {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-  if constexpr (N == 64) return _mm512_mask_storeu_epi8(p, (uint64_t{1} << n) - 1, bits<__m512i>(v));
-  if constexpr (N == 32) return _mm256_mask_storeu_epi8(p, (uint32_t{1} << n) - 1, bits<__m256i>(v));
+  if constexpr (N == 64) _mm512_mask_storeu_epi8(p, (uint64_t{1} << n) - 1, bits<__m512i>(v));
+  if constexpr (N == 32) _mm256_mask_storeu_epi8(p, (uint32_t{1} << n) - 1, bits<__m256i>(v));
+#else
+  const auto words = bits<Vec<uint64_t, N>>(v);
+#pragma GCC unroll 8
+  for (size_t i = 0; i < N / 8; i++) {
+    if (n >= 8 * (i + 1))
+      store<8>(p + 8 * i, bits<Raw<8>>(words[i]));
+    else if (n > 8 * i)
+      store_word(p + 8 * i, words[i], n - 8 * i);
+  }
 #endif
-  char buffer[N];
-  store<N>(buffer, v);
-  const char* from = buffer;
-  auto give = [&](auto bytes) {
-    if ((n & sizeof(bytes)) == 0) return;
-    __builtin_memcpy(p, from, sizeof(bytes));
-    from += sizeof(bytes);
-    p += sizeof(bytes);
-  };
-  if constexpr (N > 32) give(Raw<32>{});
-  if constexpr (N > 16) give(Raw<16>{});
-  if constexpr (N > 8) give(uint64_t{});
-  give(uint32_t{});
-  give(uint16_t{});
-  give(uint8_t{});
 }
 
 }  // namespace
