@@ -6,20 +6,22 @@ namespace unisono::python::docs {
 inline constexpr const char* kAllReduce = R"(Combine x of all ranks element by element; every rank gets the result.
 
 x: n elements on every rank; replaced by the result, or left alone when `out` (as many elements) is given.
-op: sum (the default: values grow with the number of ranks), avg, product, min, max, band, bor, bxor.
-All ranks get the same bits. Float16 and bfloat16 are summed in float32.
+op: sum (the default: values grow with the number of ranks), avg, product, min, max, band, bor, bxor. All ranks
+get the same bits. Float16 and bfloat16 are summed in float32.
 
-Elements are float16, bfloat16, float32, float64, (u)int8 to (u)int64 or bool, in any array with the buffer protocol or
-DLPack: used in place, or through a copy where they do not lie side by side.
+Elements are float16, bfloat16, float32, float64, (u)int8 to (u)int64 or bool, in any array with the buffer
+protocol or DLPack: used in place, or through a copy where they do not lie side by side.
 
-Blocks until the result is there; with async_op=True returns a Work at once instead. timeout: seconds, or a timedelta.
+Blocks until the result is there; with async_op=True returns a Work at once instead. timeout: seconds, or a
+timedelta.
 algorithm: by name, instead of the group's choice; the same on all ranks.
-Raises InvalidArgument (nothing was sent), Mismatch (ranks called different things), RankFailure, Timeout, Aborted.)";
+Raises InvalidArgument (nothing was sent), Mismatch (ranks called different things), RankFailure, Timeout,
+Aborted.)";
 
 inline constexpr const char* kReduce = R"(Combine x of all ranks element by element; only `root` gets the result.
 
-x: n elements on every rank. At the root it is replaced by the result, or left alone when `out` is given; on every other
-rank it is never written. `out` is looked at on the root only. Otherwise as all_reduce.)";
+x: n elements on every rank. At the root it is replaced by the result, or left alone when `out` is given; on
+every other rank it is never written. `out` is looked at on the root only. Otherwise as all_reduce.)";
 
 inline constexpr const char* kBroadcast = R"(Give every rank what x holds at `root`.
 
@@ -27,8 +29,10 @@ x: n elements on every rank, read at the root and written elsewhere. Otherwise a
 
 inline constexpr const char* kAllGather = R"(Give every rank x of all ranks, in rank order.
 
-x: c elements on every rank; out: size * c elements, rank i's part at [i * c, (i + 1) * c). x may be this rank's part of out.
-counts: one for each rank, equal on all ranks, when parts differ in size: x has counts[rank] elements, out their sum.
+x: c elements on every rank; out: size * c elements, rank i's part at [i * c, (i + 1) * c). x may be this
+rank's part of out.
+counts: one for each rank, equal on all ranks, when parts differ in size: x has counts[rank] elements, out
+their sum.
 Without out: returns a list with one new array for each rank. Otherwise as all_reduce.)";
 
 inline constexpr const char* kGather = R"(Give `root` x of all ranks, in rank order.
@@ -39,21 +43,24 @@ Without out: returns a list with one new array for each rank at the root, None e
 inline constexpr const char* kScatter = R"(Give each rank its part of what x holds at `root`.
 
 x: size * c elements at the root, not looked at elsewhere (give None); out: c elements on every rank.
-counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank] elements.
-Otherwise as all_reduce.)";
+counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank]
+elements. Otherwise as all_reduce.)";
 
 inline constexpr const char* kReduceScatter =
     R"(Combine x of all ranks element by element; each rank gets its part of the result.
 
-x: size * c elements on every rank; out: c elements, the result's [rank * c, (rank + 1) * c). out may be that part of x.
-counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank] elements.
-Without out: returns a new array: x's shape with the first dimension divided by size (with counts: counts[rank] elements).
-Otherwise as all_reduce.)";
+x: size * c elements on every rank; out: c elements, the result's [rank * c, (rank + 1) * c). out may be that
+part of x.
+counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank]
+elements.
+Without out: returns a new array: x's shape with the first dimension divided by size (with counts: counts[rank]
+elements). Otherwise as all_reduce.)";
 
 inline constexpr const char* kAllToAll = R"(Send each rank its part of x, and get a part from each.
 
-x: size * c elements, of which [j * c, (j + 1) * c) goes to rank j; out: as many, [j * c, (j + 1) * c) comes from rank j.
-When parts differ in size: counts[j] elements of x go to rank j, output_counts[j] of out come from rank j.
+x: size * c elements, of which [j * c, (j + 1) * c) goes to rank j; out: as many, [j * c, (j + 1) * c) comes
+from rank j. When parts differ in size: counts[j] elements of x go to rank j, output_counts[j] of out come from
+rank j.
 Without out: returns a new array of x's shape (with counts: one dimension). Otherwise as all_reduce.)";
 
 inline constexpr const char* kBarrier = R"(Wait until every rank has called it.
@@ -62,26 +69,26 @@ With async_op=True returns a Work at once, which is done when every rank has cal
 
 inline constexpr const char* kSend = R"(Send the bytes of x to rank `dst`; blocks until x may be used again.
 
-Messages between two ranks with one tag do not overtake each other. x may have any element type. Raises InvalidArgument
-(dst is this rank or no rank), RankFailure, Timeout, Aborted.)";
+Messages between two ranks with one tag do not overtake each other. x may have any element type. Raises
+InvalidArgument (dst is this rank or no rank), RankFailure, Timeout, Aborted.)";
 
 inline constexpr const char* kRecv =
     R"(Receive a message into x from rank `src`, or from any with ANY_RANK, the default.
 
-Blocks until it is there. x may be longer than the message: what lies behind it is left alone. Returns who sent, with which
-tag, how many bytes. Raises InvalidArgument (src is this rank or no rank; the message is longer than x), RankFailure,
-Timeout, Aborted.)";
+Blocks until it is there. x may be longer than the message: what lies behind it is left alone. Returns who
+sent, with which tag, how many bytes. Raises InvalidArgument (src is this rank or no rank; the message is
+longer than x), RankFailure, Timeout, Aborted.)";
 
 inline constexpr const char* kISend = "As send, but returns a Work at once; x must not be changed before it is done.";
 inline constexpr const char* kIRecv =
-    "As recv, but returns a Work at once; Work.received() says who sent. x must be contiguous, and not used before it "
-    "is done.";
+    "As recv, but returns a Work at once; Work.received() says who sent. x must be contiguous.";
 
 inline constexpr const char* kSubgroup =
     R"(The group of `ranks` (of this group, in that order: ranks[i] is rank i there).
 
-Called by its members only, all with the same list; the others do nothing. Blocks until all members are there. Raises
-InvalidArgument when a rank is out of range or listed twice, or this rank is not a member, and Timeout naming who is missing.)";
+Called by its members only, all with the same list; the others do nothing. Blocks until all members are there.
+Raises InvalidArgument when a rank is out of range or listed twice, or this rank is not a member, and Timeout
+naming who is missing.)";
 
 inline constexpr const char* kSplit =
     R"(Every rank calls it; those with one colour form a group, ordered by (key, rank).

@@ -101,7 +101,8 @@ void exit(PyGroup& self, nb::handle type, nb::handle value, nb::handle) {
 }
 
 /// Ranks as threads; see unisono.spawn_threads. Returns what each rank's `fn` returned.
-nb::list spawn_threads(int size, nb::callable fn, const Config& config) {
+nb::list spawn_threads(int size, nb::callable fn, std::optional<Config> given) {
+  const Config config = given.value_or(Config());
   if (size < 1) refuse("spawn_threads: size is ", size, "; at least one rank is needed");
   struct Shared {
     nb::callable fn;
@@ -116,7 +117,7 @@ nb::list spawn_threads(int size, nb::callable fn, const Config& config) {
   };
   auto shared = std::make_shared<Shared>();
   shared->fn = fn;
-  shared->results.resize(static_cast<std::size_t>(size));
+  shared->results.resize(static_cast<std::size_t>(size), nb::none());
   const auto body = [shared](Group group) {
     const nb::gil_scoped_acquire acquire;
     try {
@@ -186,8 +187,8 @@ void register_group(nb::module_& m) {
            nb::sig("def __exit__(self, type: object, value: object, traceback: object, /) -> None"))
       .def("__repr__", &repr);
 
-  m.def("spawn_threads", &spawn_threads, "size"_a, "fn"_a, "config"_a = Config(),
-        nb::sig("def spawn_threads(size: int, fn: Callable[[Group], T], config: Config = ...) -> list[T]"),
+  m.def("spawn_threads", &spawn_threads, "size"_a, "fn"_a, "config"_a = nb::none(),
+        nb::sig("def spawn_threads(size: int, fn: Callable[[Group], T], config: Config | None = None) -> list[T]"),
         "Ranks as threads of this process: calls fn(group) on `size` threads and returns what each returned, in rank "
         "order.\n\n"
         "Blocks until all have returned; raises the first exception. For tests, studies and notebooks.");

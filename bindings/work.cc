@@ -57,9 +57,8 @@ void register_work(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<PyWork>(
       m, "Work",
-      "An operation in flight, from async_op=True, isend or irecv. It keeps the arrays alive until it is done, also "
-      "when it is\n"
-      "dropped, which does not cancel it. Do not read what it writes, nor change what it reads, before it is done.")
+      "An operation in flight, from async_op=True, isend or irecv. It keeps the arrays alive until it is done, also\n"
+      "when it is dropped, which does not cancel it. Do not read what it writes, nor change what it reads, before.")
       .def("wait", &PyWork::wait, "timeout"_a = nb::none(),
            nb::sig("def wait(self, timeout: float | datetime.timedelta | None = None) -> None"),
            "Block until it is done; Ctrl-C works. Raises what went wrong.\n\n"

@@ -1,0 +1,698 @@
+# Made by bindings/make_stub.py from the signatures and docstrings in bindings/. Do not edit.
+
+"""unisono._core: the C++ library. Use it through the package unisono."""
+
+import datetime
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar, overload
+
+from unisono._types import Array, Counts, Op, Seconds
+
+T = TypeVar("T")
+__version__: str
+
+class ReduceOp(enum.Enum):
+    """
+    How elements are combined. Wherever one is expected its name does as well: op="max".
+
+    avg is the sum divided once by the number of ranks, for floating types only; min and max propagate NaN
+    whichever rank holds it; band, bor and bxor are for integers and bool.
+    """
+
+    sum = 0
+
+    avg = 1
+
+    product = 2
+
+    min = 3
+
+    max = 4
+
+    band = 5
+
+    bor = 6
+
+    bxor = 7
+
+class Received:
+    """What a recv got."""
+
+    @property
+    def source(self) -> int:
+        """The rank that sent it."""
+
+    @property
+    def tag(self) -> int:
+        """The tag it was sent with."""
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes it had; the rest of the buffer is as it was."""
+
+    def __repr__(self) -> str: ...
+
+ANY_RANK: int = -1
+
+class Config:
+    """
+    All settings. Each can come from an environment variable, named in its description; explicit values win.
+    """
+
+    def __init__(self) -> None:
+        """The defaults, without looking at the environment."""
+
+    @staticmethod
+    def from_env() -> Config:
+        """
+        Read the environment. Raises InvalidArgument naming the variable and what is wrong with it.
+        """
+
+    @property
+    def rank(self) -> int:
+        """
+        Which one this process is. UNISONO_RANK, or as torchrun, Slurm, Open MPI and MPICH say it.
+        """
+
+    @rank.setter
+    def rank(self, arg: int, /) -> None: ...
+    @property
+    def size(self) -> int:
+        """How many there are. UNISONO_SIZE, likewise."""
+
+    @size.setter
+    def size(self, arg: int, /) -> None: ...
+    @property
+    def launcher(self) -> str:
+        """
+        Who started the ranks: unisono, torchrun, slurm, openmpi, mpich or none.
+        """
+
+    @launcher.setter
+    def launcher(self, arg: str, /) -> None: ...
+    @property
+    def init_method(self) -> str:
+        """
+        Where ranks meet: tcp://HOST:PORT (rank 0 serves), file://PATH, env://. UNISONO_INIT_METHOD.
+        """
+
+    @init_method.setter
+    def init_method(self, arg: str, /) -> None: ...
+    @property
+    def job(self) -> str:
+        """Names the job, so that strays of another do not join. UNISONO_JOB."""
+
+    @job.setter
+    def job(self, arg: str, /) -> None: ...
+    @property
+    def secret(self) -> str:
+        """
+        Job secret, hexadecimal; every connection proves that it knows it. UNISONO_SECRET.
+        """
+
+    @secret.setter
+    def secret(self, arg: str, /) -> None: ...
+    @property
+    def allow_insecure(self) -> bool:
+        """
+        Let ranks on several hosts meet without a secret. UNISONO_ALLOW_INSECURE=1.
+        """
+
+    @allow_insecure.setter
+    def allow_insecure(self, arg: bool, /) -> None: ...
+    @property
+    def transport(self) -> str:
+        """
+        Force one: shm or tcp; empty: the best for each pair. UNISONO_TRANSPORT.
+        """
+
+    @transport.setter
+    def transport(self, arg: str, /) -> None: ...
+    @property
+    def interface(self) -> str:
+        """
+        Network interface or address to listen on; empty: by the route to the store. UNISONO_INTERFACE.
+        """
+
+    @interface.setter
+    def interface(self, arg: str, /) -> None: ...
+    @property
+    def algorithm(self) -> str:
+        """Appended to the selection table; rank 0's counts. UNISONO_ALGORITHM."""
+
+    @algorithm.setter
+    def algorithm(self, arg: str, /) -> None: ...
+    @property
+    def fault(self) -> str:
+        """
+        Disturb the transports, for tests: partial,delay=1ms,seed=3. UNISONO_FAULT.
+        """
+
+    @fault.setter
+    def fault(self, arg: str, /) -> None: ...
+    @property
+    def timeout(self) -> float:
+        """Of each operation, in seconds. UNISONO_TIMEOUT."""
+
+    @timeout.setter
+    def timeout(self, value: float | datetime.timedelta, /) -> None: ...
+    @property
+    def init_timeout(self) -> float:
+        """Of joining, in seconds. UNISONO_INIT_TIMEOUT."""
+
+    @init_timeout.setter
+    def init_timeout(self, value: float | datetime.timedelta, /) -> None: ...
+    @property
+    def slice_bytes(self) -> int:
+        """Bytes of a slice of a block; 0: chosen. UNISONO_SLICE."""
+
+    @slice_bytes.setter
+    def slice_bytes(self, arg: int, /) -> None: ...
+    @property
+    def spin(self) -> int:
+        """
+        Rounds of spinning before yielding; -1: by the cores to spare. UNISONO_SPIN.
+        """
+
+    @spin.setter
+    def spin(self, arg: int, /) -> None: ...
+
+class Context:
+    """
+    What the groups of one process share: transports, the progress thread, shared memory. init() makes one;
+    make your own to join groups through a store of yours, or when ranks are threads (one each).
+    """
+
+    @overload
+    def __init__(self, config: Config) -> None: ...
+    @overload
+    def __init__(self) -> None: ...
+    def create_group(self, store: Store, rank: int, size: int, name: str = "world") -> Group:
+        """
+        Join a group of `size` ranks through `store`; all ranks call it with the same name.
+
+        Blocks until all are there. Raises Timeout naming the ranks that are missing when the configuration's
+        init_timeout passes, InvalidArgument when rank or size make no sense.
+        """
+
+    @property
+    def config(self) -> Config:
+        """The settings it was made with (a copy)."""
+
+def init(config: Config) -> Group:
+    """Join the world that `config` describes. Use unisono.init()."""
+
+class Store:
+    """
+    A small key-value service through which ranks find each other. Keys are strings up to 1 KiB, values bytes up to
+    8 MiB. Any thread may use it. A lost server is a SystemError.
+    """
+
+    def set(self, key: str, value: bytes) -> None:
+        """Set `key`; replaces an older value."""
+
+    def get(self, key: str, timeout: float | datetime.timedelta = 300.0) -> bytes:
+        """
+        The value of `key`, waiting until somebody sets it. Raises Timeout naming the key.
+        """
+
+    def add(self, key: str, delta: int) -> int:
+        """
+        Atomically add to an integer (absent counts as 0) and return the sum. It is stored as decimal text.
+        """
+
+    def compare_set(self, key: str, expected: bytes, desired: bytes) -> bytes:
+        """
+        Set `key` to `desired` if its value is `expected` (an absent key matches b""); returns the value after it.
+        """
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Whether all keys are there, without waiting."""
+
+    def wait(self, keys: Sequence[str], timeout: float | datetime.timedelta = 300.0) -> None:
+        """
+        Wait until all keys are there. Raises Timeout naming those that are missing.
+        """
+
+    def erase(self, key: str) -> bool:
+        """Remove a key; whether it was there."""
+
+    def describe(self) -> str:
+        """One line for error messages: "tcp store at 10.0.0.1:29500"."""
+
+    def __repr__(self) -> str: ...
+
+def make_memory_store() -> Store:
+    """A store inside this process, for ranks that are threads."""
+
+def make_file_store(path: str) -> Store:
+    """
+    A store in a file that all ranks can reach (also over NFS); `path` is created when absent.
+    """
+
+def make_prefix_store(prefix: str, inner: Store) -> Store:
+    """All keys of `inner` under `prefix` + "/"."""
+
+class Work:
+    """
+    An operation in flight, from async_op=True, isend or irecv. It keeps the arrays alive until it is done, also
+    when it is dropped, which does not cancel it. Do not read what it writes, nor change what it reads, before.
+    """
+
+    def wait(self, timeout: float | datetime.timedelta | None = None) -> None:
+        """
+        Block until it is done; Ctrl-C works. Raises what went wrong.
+
+        With a timeout (seconds): raises Timeout when it passes; the operation goes on, and may be waited for again.
+        """
+
+    def done(self) -> bool:
+        """Whether it is done, well or not. Never blocks."""
+
+    def error(self) -> BaseException | None:
+        """
+        The exception, when it is done and failed; otherwise None. Never blocks.
+        """
+
+    def received(self) -> Received:
+        """For irecv, after it is done: who sent, with which tag, how many bytes."""
+
+    def __repr__(self) -> str: ...
+
+class Group:
+    """
+    Ranks that do things together. All ranks call its collectives in the same order.
+
+    Any thread may use it. Every blocking call ends: with success, or with an exception that names the rank; Ctrl-C
+    works in all of them, and aborts the group when it ends a collective half-way. As a context manager it destroys
+    itself at the end, or aborts when left by an exception.
+    """
+
+    @property
+    def rank(self) -> int:
+        """This process's number: 0 to size - 1."""
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+
+    @property
+    def transport(self) -> str:
+        """How the members reach each other: shm, tcp, mixed or inproc."""
+
+    @property
+    def algorithms(self) -> str:
+        """The selection table in force, as UNISONO_ALGORITHM has it."""
+
+    @property
+    def sequence_number(self) -> int:
+        """Collectives started so far."""
+
+    @property
+    def destroyed(self) -> bool:
+        """Whether destroy() was called here."""
+
+    @overload
+    def all_reduce(
+        self,
+        x: Array,
+        op: Op = "sum",
+        *,
+        out: Array | None = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> None:
+        """
+        Combine x of all ranks element by element; every rank gets the result.
+
+        x: n elements on every rank; replaced by the result, or left alone when `out` (as many elements) is given.
+        op: sum (the default: values grow with the number of ranks), avg, product, min, max, band, bor, bxor. All ranks
+        get the same bits. Float16 and bfloat16 are summed in float32.
+
+        Elements are float16, bfloat16, float32, float64, (u)int8 to (u)int64 or bool, in any array with the buffer
+        protocol or DLPack: used in place, or through a copy where they do not lie side by side.
+
+        Blocks until the result is there; with async_op=True returns a Work at once instead. timeout: seconds, or a
+        timedelta.
+        algorithm: by name, instead of the group's choice; the same on all ranks.
+        Raises InvalidArgument (nothing was sent), Mismatch (ranks called different things), RankFailure, Timeout,
+        Aborted.
+        """
+
+    @overload
+    def all_reduce(
+        self,
+        x: Array,
+        op: Op = "sum",
+        *,
+        out: Array | None = None,
+        async_op: Literal[True],
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Work: ...
+    @overload
+    def reduce(
+        self,
+        x: Array,
+        root: int = 0,
+        op: Op = "sum",
+        *,
+        out: Array | None = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> None:
+        """
+        Combine x of all ranks element by element; only `root` gets the result.
+
+        x: n elements on every rank. At the root it is replaced by the result, or left alone when `out` is given; on
+        every other rank it is never written. `out` is looked at on the root only. Otherwise as all_reduce.
+        """
+
+    @overload
+    def reduce(
+        self,
+        x: Array,
+        root: int = 0,
+        op: Op = "sum",
+        *,
+        out: Array | None = None,
+        async_op: Literal[True],
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Work: ...
+    @overload
+    def broadcast(
+        self,
+        x: Array,
+        root: int = 0,
+        *,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> None:
+        """
+        Give every rank what x holds at `root`.
+
+        x: n elements on every rank, read at the root and written elsewhere. Otherwise as all_reduce.
+        """
+
+    @overload
+    def broadcast(
+        self, x: Array, root: int = 0, *, async_op: Literal[True], timeout: Seconds = None, algorithm: str | None = None
+    ) -> Work: ...
+    @overload
+    def all_gather(
+        self,
+        x: Array,
+        out: None = None,
+        *,
+        counts: Counts = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> list[Any]:
+        """
+        Give every rank x of all ranks, in rank order.
+
+        x: c elements on every rank; out: size * c elements, rank i's part at [i * c, (i + 1) * c). x may be this
+        rank's part of out.
+        counts: one for each rank, equal on all ranks, when parts differ in size: x has counts[rank] elements, out
+        their sum.
+        Without out: returns a list with one new array for each rank. Otherwise as all_reduce.
+        """
+
+    @overload
+    def all_gather(
+        self,
+        x: Array,
+        out: Array,
+        *,
+        counts: Counts = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> None: ...
+    @overload
+    def all_gather(
+        self,
+        x: Array,
+        out: Array,
+        *,
+        counts: Counts = None,
+        async_op: Literal[True],
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Work: ...
+    @overload
+    def gather(
+        self,
+        x: Array,
+        out: None = None,
+        root: int = 0,
+        *,
+        counts: Counts = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> list[Any] | None:
+        """
+        Give `root` x of all ranks, in rank order.
+
+        As all_gather at the root; other ranks get nothing, and their `out` is not looked at.
+        Without out: returns a list with one new array for each rank at the root, None elsewhere.
+        """
+
+    @overload
+    def gather(
+        self,
+        x: Array,
+        out: Array,
+        root: int = 0,
+        *,
+        counts: Counts = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> None: ...
+    @overload
+    def gather(
+        self,
+        x: Array,
+        out: Array | None = None,
+        root: int = 0,
+        *,
+        counts: Counts = None,
+        async_op: Literal[True],
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Work: ...
+    @overload
+    def scatter(
+        self,
+        x: Array | None,
+        out: Array,
+        root: int = 0,
+        *,
+        counts: Counts = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> None:
+        """
+        Give each rank its part of what x holds at `root`.
+
+        x: size * c elements at the root, not looked at elsewhere (give None); out: c elements on every rank.
+        counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank]
+        elements. Otherwise as all_reduce.
+        """
+
+    @overload
+    def scatter(
+        self,
+        x: Array | None,
+        out: Array,
+        root: int = 0,
+        *,
+        counts: Counts = None,
+        async_op: Literal[True],
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Work: ...
+    @overload
+    def reduce_scatter(
+        self,
+        x: Array,
+        out: None = None,
+        op: Op = "sum",
+        *,
+        counts: Counts = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Any:
+        """
+        Combine x of all ranks element by element; each rank gets its part of the result.
+
+        x: size * c elements on every rank; out: c elements, the result's [rank * c, (rank + 1) * c). out may be that
+        part of x.
+        counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank]
+        elements.
+        Without out: returns a new array: x's shape with the first dimension divided by size (with counts: counts[rank]
+        elements). Otherwise as all_reduce.
+        """
+
+    @overload
+    def reduce_scatter(
+        self,
+        x: Array,
+        out: Array,
+        op: Op = "sum",
+        *,
+        counts: Counts = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> None: ...
+    @overload
+    def reduce_scatter(
+        self,
+        x: Array,
+        out: Array,
+        op: Op = "sum",
+        *,
+        counts: Counts = None,
+        async_op: Literal[True],
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Work: ...
+    @overload
+    def all_to_all(
+        self,
+        x: Array,
+        out: None = None,
+        *,
+        counts: Counts = None,
+        output_counts: Counts = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Any:
+        """
+        Send each rank its part of x, and get a part from each.
+
+        x: size * c elements, of which [j * c, (j + 1) * c) goes to rank j; out: as many, [j * c, (j + 1) * c) comes
+        from rank j. When parts differ in size: counts[j] elements of x go to rank j, output_counts[j] of out come from
+        rank j.
+        Without out: returns a new array of x's shape (with counts: one dimension). Otherwise as all_reduce.
+        """
+
+    @overload
+    def all_to_all(
+        self,
+        x: Array,
+        out: Array,
+        *,
+        counts: Counts = None,
+        output_counts: Counts = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> None: ...
+    @overload
+    def all_to_all(
+        self,
+        x: Array,
+        out: Array,
+        *,
+        counts: Counts = None,
+        output_counts: Counts = None,
+        async_op: Literal[True],
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Work: ...
+    @overload
+    def barrier(
+        self, *, async_op: Literal[False] = False, timeout: Seconds = None, algorithm: str | None = None
+    ) -> None:
+        """
+        Wait until every rank has called it.
+
+        With async_op=True returns a Work at once, which is done when every rank has called it.
+        """
+
+    @overload
+    def barrier(self, *, async_op: Literal[True], timeout: Seconds = None, algorithm: str | None = None) -> Work: ...
+    def send(self, x: Array, dst: int, tag: int = 0, *, timeout: Seconds = None) -> None:
+        """
+        Send the bytes of x to rank `dst`; blocks until x may be used again.
+
+        Messages between two ranks with one tag do not overtake each other. x may have any element type. Raises
+        InvalidArgument (dst is this rank or no rank), RankFailure, Timeout, Aborted.
+        """
+
+    def recv(self, x: Array, src: int = ANY_RANK, tag: int = 0, *, timeout: Seconds = None) -> Received:
+        """
+        Receive a message into x from rank `src`, or from any with ANY_RANK, the default.
+
+        Blocks until it is there. x may be longer than the message: what lies behind it is left alone. Returns who
+        sent, with which tag, how many bytes. Raises InvalidArgument (src is this rank or no rank; the message is
+        longer than x), RankFailure, Timeout, Aborted.
+        """
+
+    def isend(self, x: Array, dst: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
+        """
+        As send, but returns a Work at once; x must not be changed before it is done.
+        """
+
+    def irecv(self, x: Array, src: int = ANY_RANK, tag: int = 0, *, timeout: Seconds = None) -> Work:
+        """
+        As recv, but returns a Work at once; Work.received() says who sent. x must be contiguous.
+        """
+
+    def subgroup(self, ranks: Sequence[int], *, timeout: Seconds = None) -> Group:
+        """
+        The group of `ranks` (of this group, in that order: ranks[i] is rank i there).
+
+        Called by its members only, all with the same list; the others do nothing. Blocks until all members are there.
+        Raises InvalidArgument when a rank is out of range or listed twice, or this rank is not a member, and Timeout
+        naming who is missing.
+        """
+
+    def split(self, colour: int, key: int = 0, *, timeout: Seconds = None) -> Group | None:
+        """
+        Every rank calls it; those with one colour form a group, ordered by (key, rank).
+
+        Returns this rank's new group, or None for a negative colour. Blocks until all ranks have called it.
+        """
+
+    def abort(self, reason: str) -> None:
+        """
+        End every operation in flight, here and on the other ranks, with Aborted, and every later call as well.
+
+        `reason` is part of the message that they all see. Never blocks for long.
+        """
+
+    def destroy(self) -> None:
+        """
+        Finish what is in flight and leave. Later calls raise InvalidArgument. A second destroy does nothing.
+
+        The world destroys itself when the interpreter ends, or aborts when it ends with an exception.
+        """
+
+    def __enter__(self) -> Group: ...
+    def __exit__(self, type: object, value: object, traceback: object, /) -> None: ...
+    def __repr__(self) -> str: ...
+
+def spawn_threads(size: int, fn: Callable[[Group], T], config: Config | None = None) -> list[T]:
+    """
+    Ranks as threads of this process: calls fn(group) on `size` threads and returns what each returned, in rank order.
+
+    Blocks until all have returned; raises the first exception. For tests, studies and notebooks.
+    """
