@@ -14,7 +14,7 @@ fail() {
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-[[ -f $build/CMakeCache.txt ]] || cmake --preset release -Wno-dev > "$scratch/log" || { cat "$scratch/log"; fail "configuration"; }
+[[ -f $build/CMakeCache.txt ]] || cmake --preset release > "$scratch/log" || { cat "$scratch/log"; fail "configuration"; }
 cmake --build "$build" --target unisono unisono_command > "$scratch/log" || { cat "$scratch/log"; fail "build"; }
 cmake --install "$build" --prefix "$scratch/first" > "$scratch/log" || { cat "$scratch/log"; fail "installation"; }
 # An installation may be moved: nothing in it may name where it was.
