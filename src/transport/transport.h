@@ -121,6 +121,9 @@ class Transport {
   virtual void dial(const PeerId& peer, const std::string& address, TimePoint deadline) = 0;
   /// Move handshakes forward, accept, watch processes. `now` is the injected clock's.
   virtual void poll(TimePoint now, std::vector<Event>& events) = 0;
+  /// When poll() has something to do although no descriptor became ready (a dial to try again, a handshake that has had its
+  /// time, bytes that the faulty decorator held back). Whoever sleeps bounds the sleep with it. max(): nothing.
+  virtual TimePoint next_deadline() const noexcept { return TimePoint::max(); }
   /// What this transport needs watched while the process sleeps is added to, and kept up to date in, `poller`.
   virtual void attach(Poller& poller) = 0;
   /// This process's shared segment, or nullptr. The same object as long as the transport lives.

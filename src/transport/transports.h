@@ -52,7 +52,8 @@ struct Faults {
 };
 std::unique_ptr<Transport> make_faulty(std::unique_ptr<Transport> inner, Faults faults, const Clock& clock);
 
-/// epoll, an eventfd for wake(), and, with a segment, the "parked" flag that peers look at.
+/// epoll, an eventfd for wake(), and, with a segment, the "parked" flag that peers look at. Must outlive the transports made with
+/// it. Throws SystemError when the process has no descriptors left.
 std::unique_ptr<Poller> make_epoll_poller();
 
 }  // namespace unisono::transport

@@ -1,0 +1,197 @@
+#include "transport/shm/channel.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <new>
+
+#include "transport/fence.h"
+
+namespace unisono::transport::shm {
+
+namespace {
+
+/// Large transfers become visible in pieces of this size, so that the two sides' copies overlap.
+constexpr std::uint64_t kPublishBytes = 64 << 10;
+constexpr std::uint64_t kMaxRingBytes = 1ull << 32;
+
+template <class Parts>
+std::uint64_t total(const Parts& parts) noexcept {
+  std::uint64_t sum = 0;
+  for (const auto& part : parts) sum += part.size();
+  return sum;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Channel>> Channel::create(std::shared_ptr<Segment> own, std::uint64_t ring_bytes) {
+  auto block = own->allocate(sizeof(ControlBlock));
+  if (!block) return block.status();
+  new (own->base() + *block) ControlBlock{};
+  ring_bytes = std::bit_ceil(std::clamp(ring_bytes, kPage, kMaxRingBytes));
+  return std::shared_ptr<Channel>(new Channel(std::move(own), *block, ring_bytes));
+}
+
+Channel::Channel(std::shared_ptr<Segment> own, std::uint64_t block, std::uint64_t ring_bytes)
+    : own_(std::move(own)), block_(block), ring_bytes_(ring_bytes), owner_(::getpid()) {}
+
+Status Channel::bind(std::shared_ptr<PeerView> view, std::uint64_t their_block) {
+  const std::byte* at = view->at(their_block, sizeof(ControlBlock));
+  if (!at || their_block < kHeaderBytes || their_block % kLine != 0)
+    return Status::authentication(
+        fmt::format("the peer's control block at offset {} is not inside its segment", their_block));
+  theirs_ = reinterpret_cast<const ControlBlock*>(at);
+  view->belong_to(theirs_);
+  view_ = std::move(view);
+  return {};
+}
+
+Status Channel::open_ring() {
+  auto offset = own_->allocate(ring_bytes_);
+  if (!offset) return offset.status();
+  ring_offset_ = *offset;
+  writer_.emplace(own_->base() + ring_offset_, ring_bytes_, mine(), *theirs_);
+  mine().ring_bytes.store(ring_bytes_, std::memory_order_relaxed);
+  mine().ring_offset.store(ring_offset_, std::memory_order_release);
+  return {};
+}
+
+bool Channel::ended() const noexcept {
+  return gone_.load(std::memory_order_acquire) || theirs_->closed.load(std::memory_order_acquire) != 0;
+}
+
+void Channel::publish_written() noexcept {
+  writer_->publish();
+  view_->wake();
+}
+
+/// Room in the ring. When there is none, says so in `starved` and looks again: either the reader sees the word, or we see its index.
+std::optional<std::uint64_t> Channel::room_or_starve(std::uint64_t wanted, bool& unpublished) noexcept {
+  auto room = writer_->room(wanted);
+  if (!room || *room > 0) return room;
+  if (unpublished) publish_written();
+  unpublished = false;
+  starving_ = true;
+  mine().starved.store(1, std::memory_order_relaxed);
+  full_fence();
+  return writer_->room(wanted);
+}
+
+Io Channel::write(std::span<const ConstPart> parts) noexcept {
+  if (corrupt_) return {Io::State::failed, 0, EPROTO};
+  if (severed_.load(std::memory_order_acquire) || closed_.load(std::memory_order_relaxed) || ended())
+    return {Io::State::failed, 0, EPIPE};
+  if (total(parts) == 0) return {};
+  if (!writer_) {
+    if (Status status = open_ring(); !status)
+      return {Io::State::failed, 0, status.error_number() ? status.error_number() : ENOMEM};
+  }
+  if (starving_) mine().starved.store(0, std::memory_order_relaxed);
+  starving_ = false;
+
+  std::size_t moved = 0;
+  std::uint64_t fresh = 0;  // put, not yet published
+  bool unpublished = false;
+  for (ConstPart part : parts) {
+    while (!part.empty()) {
+      const auto room = room_or_starve(part.size(), unpublished);
+      if (!room) {
+        corrupt_ = true;
+        return {Io::State::failed, moved, EPROTO};
+      }
+      if (!unpublished) fresh = 0;
+      if (*room == 0) return {Io::State::ok, moved, 0};
+      const std::uint64_t n = std::min({static_cast<std::uint64_t>(part.size()), *room, kPublishBytes - fresh});
+      writer_->put(part.data(), n);
+      part = part.subspan(n);
+      moved += n;
+      fresh += n;
+      unpublished = fresh < kPublishBytes;
+      if (!unpublished) {
+        publish_written();
+        fresh = 0;
+      }
+    }
+  }
+  if (unpublished) publish_written();
+  return {Io::State::ok, moved, 0};
+}
+
+/// Looks for the peer's ring; false while it has written nothing.
+bool Channel::find_ring() noexcept {
+  const std::uint64_t offset = theirs_->ring_offset.load(std::memory_order_acquire);
+  if (offset == 0) return false;
+  const std::uint64_t bytes = theirs_->ring_bytes.load(std::memory_order_relaxed);
+  const std::byte* data = std::has_single_bit(bytes) && bytes <= kMaxRingBytes ? view_->at(offset, bytes) : nullptr;
+  corrupt_ = corrupt_ || !data;
+  if (data) reader_.emplace(data, bytes, mine(), *theirs_);
+  return data != nullptr;
+}
+
+void Channel::publish_read() noexcept {
+  reader_->publish();
+  full_fence();
+  if (theirs_->starved.load(std::memory_order_relaxed) != 0) view_->wake_after_fence();
+}
+
+Io Channel::read(std::span<const MutablePart> parts) noexcept {
+  if (corrupt_) return {Io::State::failed, 0, EPROTO};
+  if (severed_.load(std::memory_order_acquire) || closed_.load(std::memory_order_relaxed))
+    return {Io::State::closed, 0, 0};
+  const bool over = ended();  // before we look for data: what the peer wrote came before it ended
+  if (!reader_ && !find_ring()) {
+    if (corrupt_) return {Io::State::failed, 0, EPROTO};
+    return {over ? Io::State::closed : Io::State::ok, 0, 0};
+  }
+
+  std::size_t moved = 0;
+  std::uint64_t fresh = 0;  // taken, room not yet given back
+  for (MutablePart part : parts) {
+    while (!part.empty()) {
+      const auto there = reader_->available(part.size());
+      if (!there) {
+        corrupt_ = true;
+        return {Io::State::failed, moved, EPROTO};
+      }
+      const std::uint64_t n = std::min({static_cast<std::uint64_t>(part.size()), *there, kPublishBytes - fresh});
+      if (n == 0) {
+        if (fresh > 0) publish_read();
+        return {moved == 0 && over ? Io::State::closed : Io::State::ok, moved, 0};
+      }
+      reader_->get(part.data(), n);
+      part = part.subspan(n);
+      moved += n;
+      fresh += n;
+      if (fresh == kPublishBytes) {
+        publish_read();
+        fresh = 0;
+      }
+    }
+  }
+  if (fresh > 0) publish_read();
+  return {Io::State::ok, moved, 0};
+}
+
+void Channel::close() noexcept {
+  if (closed_.load(std::memory_order_relaxed) || ::getpid() != owner_) return;
+  closed_.store(true, std::memory_order_release);
+  mine().closed.store(1, std::memory_order_release);
+  if (view_) view_->wake();
+}
+
+void Channel::mark_gone() noexcept {
+  gone_.store(true, std::memory_order_release);
+  if (view_) view_->mark_gone();
+}
+
+void Channel::release() noexcept {
+  writer_.reset();
+  if (ring_offset_ != 0) own_->release(ring_offset_, ring_bytes_);
+  ring_offset_ = 0;
+  own_->release(block_, sizeof(ControlBlock));
+}
+
+}  // namespace unisono::transport::shm

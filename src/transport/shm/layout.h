@@ -1,0 +1,41 @@
+#pragma once
+/// What lies where in a segment. Peers map it read-only, so every word here has one writer: the owner. All words are
+/// monotonic or flags; nothing read from a peer's segment is trusted as an index before it is bounded.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace unisono::transport::shm {
+
+inline constexpr std::uint64_t kPage = 4096;
+inline constexpr std::uint64_t kLine = 64;
+inline constexpr std::uint64_t kHeaderBytes = kPage;         ///< the segment's first page; offset 0 is never handed out
+inline constexpr std::uint64_t kMagic = 0x31306f6e6f73696e;  // "nisono01"
+inline constexpr std::uint32_t kVersion = 1;
+
+struct SegmentHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t reserved;
+  std::uint64_t bytes;
+  alignas(kLine)
+      std::atomic<std::uint32_t> parked;  ///< the owner sleeps: ring its doorbell after a store that it waits for
+};
+static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
+
+/// One a link and direction of ownership: what the owner says as the writer of its ring and as the reader of the peer's.
+struct ControlBlock {
+  alignas(kLine) std::atomic<std::uint64_t> head;    ///< bytes ever written into the owner's ring
+  std::atomic<std::uint64_t> ring_offset;            ///< where it is; 0 until the first write
+  std::atomic<std::uint64_t> ring_bytes;             ///< a power of two; set before ring_offset
+  std::atomic<std::uint32_t> starved;                ///< the owner found no room and waits until the peer has read
+  alignas(kLine) std::atomic<std::uint32_t> closed;  ///< the owner's end of the link is gone
+  alignas(2 * kLine) std::atomic<
+      std::uint64_t> tail;  ///< bytes ever read out of the peer's ring; not beside head, which prefetchers pair
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
+              "words in shared memory must not hide a lock");
+
+}  // namespace unisono::transport::shm

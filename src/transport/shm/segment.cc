@@ -1,0 +1,150 @@
+#include "transport/shm/segment.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace unisono::transport::shm {
+
+namespace {
+
+constexpr std::uint64_t kSmallChunk = 64 << 10;
+/// A signal restarts an interrupted fallocate from zero: in pieces it gets on.
+constexpr std::uint64_t kCommitPiece = 4 << 20;
+
+constexpr std::uint64_t round_up(std::uint64_t n, std::uint64_t to) noexcept { return (n + to - 1) / to * to; }
+
+/// What an allocation really takes, so that release() finds the same figure.
+constexpr std::uint64_t footprint(std::uint64_t bytes) noexcept {
+  return bytes < kPage ? round_up(std::max<std::uint64_t>(bytes, 1), kLine) : round_up(bytes, kPage);
+}
+
+Fd create_memfd() noexcept {
+  Fd fd(::memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
+  if (!fd && errno == EINVAL) fd = Fd(::memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING));  // before Linux 6.3
+  return fd;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Segment>> Segment::create(std::uint64_t bytes, Logger log) {
+  bytes = round_up(std::max(bytes, 2 * kHeaderBytes), kPage);
+  Fd fd = create_memfd();
+  if (!fd) return Status::system("cannot create shared memory (memfd_create)", errno);
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
+    return Status::system(fmt::format("cannot size shared memory to {} bytes", bytes), errno);
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return Status::system("cannot seal shared memory", errno);
+  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  if (base == MAP_FAILED) return Status::system(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
+  ::madvise(base, bytes, MADV_DONTDUMP);  // a core file has no use for it
+  std::shared_ptr<Segment> segment(new Segment(std::move(fd), static_cast<std::byte*>(base), bytes, std::move(log)));
+  UNISONO_TRY(segment->commit(0, kHeaderBytes));
+  auto* header = new (base) SegmentHeader{};
+  header->magic = kMagic;
+  header->version = kVersion;
+  header->bytes = bytes;
+  return segment;
+}
+
+Segment::Segment(Fd fd, std::byte* base, std::uint64_t bytes, Logger log)
+    : fd_(std::move(fd)), base_(base), bytes_(bytes), log_(std::move(log)) {
+  pages_.give(kHeaderBytes, bytes - kHeaderBytes);
+}
+
+Segment::~Segment() { ::munmap(base_, bytes_); }
+
+/// Backs a range with memory now, so that a full machine is an error here and not a SIGBUS later.
+Status Segment::commit(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  for (std::uint64_t done = 0; done < bytes;) {
+    const std::uint64_t piece = std::min(kCommitPiece, bytes - done);
+    if (::fallocate(fd_.get(), 0, static_cast<off_t>(offset + done), static_cast<off_t>(piece)) == 0) {
+      done += piece;
+      continue;
+    }
+    if (errno == EINTR) continue;
+    const int error = errno;
+    punch(offset, done);
+    return Status::system(
+        fmt::format("cannot commit {} bytes of shared memory (is the machine's or the container's memory full?)",
+                    bytes),
+        error);
+  }
+  return {};
+}
+
+/// Gives pages back to the system; they read as zero afterwards.
+void Segment::punch(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (bytes == 0) return;
+  int rc = 0;
+  do {
+    rc = ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                     static_cast<off_t>(bytes));
+  } while (rc != 0 && errno == EINTR);
+  if (rc != 0) std::memset(base_ + offset, 0, bytes);  // kept, but zero
+}
+
+Result<std::uint64_t> Segment::allocate(std::uint64_t bytes) {
+  if (bytes > bytes_)
+    return Status::system(fmt::format("{} bytes do not fit a shared segment of {}", bytes, bytes_), ENOMEM);
+  const std::lock_guard lock(mutex_);
+  auto offset = bytes < kPage ? allocate_small(footprint(bytes)) : allocate_pages(footprint(bytes));
+  if (!offset) return offset;
+  live_.emplace(*offset, footprint(bytes));
+  allocated_.fetch_add(footprint(bytes), std::memory_order_relaxed);
+  return offset;
+}
+
+Result<std::uint64_t> Segment::allocate_pages(std::uint64_t bytes) {
+  const auto offset = pages_.take(bytes, kPage);
+  if (!offset)
+    return Status::system(
+        fmt::format("the shared segment is full: {} bytes wanted, {} of {} in use", bytes, allocated(), bytes_),
+        ENOMEM);
+  if (Status status = commit(*offset, bytes); !status) {
+    pages_.give(*offset, bytes);
+    return status;
+  }
+  return *offset;
+}
+
+Result<std::uint64_t> Segment::allocate_small(std::uint64_t bytes) {
+  auto offset = small_.take(bytes, kLine);
+  if (!offset) {
+    auto chunk = allocate_pages(kSmallChunk);
+    if (!chunk) return chunk;
+    small_.give(*chunk, kSmallChunk);  // for good: small things come and go
+    offset = small_.take(bytes, kLine);
+  }
+  std::memset(base_ + *offset, 0, bytes);
+  return *offset;
+}
+
+void Segment::release(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(offset);
+  if (found == live_.end() || found->second != footprint(bytes)) {
+    log_.error("a range of shared memory was released that was not allocated: please report this");
+    return;
+  }
+  allocated_.fetch_sub(found->second, std::memory_order_relaxed);
+  auto node = live_.extract(found);
+  if (bytes < kPage) {
+    small_.give(std::move(node));
+    return;
+  }
+  punch(offset, footprint(bytes));
+  pages_.give(std::move(node));
+}
+
+}  // namespace unisono::transport::shm

@@ -1,0 +1,55 @@
+#pragma once
+/// This process's shared memory: a sealed memfd. It has no name, so nothing can leak, and no mount limits its size.
+///
+/// Forked children keep the mapping (no MADV_DONTFORK): a child may read what its parent put into buffers that live here. Whoever
+/// writes checks that it is not in a forked child first (see Channel::close).
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "transport/shm/extents.h"
+#include "transport/shm/layout.h"
+#include "transport/transport.h"
+
+namespace unisono::transport::shm {
+
+class Segment final : public SharedSegment {
+ public:
+  /// `bytes` are virtual and rounded up to pages; memory is committed by allocate().
+  static Result<std::shared_ptr<Segment>> create(std::uint64_t bytes, Logger log);
+  ~Segment() override;
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  std::byte* base() noexcept override { return base_; }
+  Result<std::uint64_t> allocate(std::uint64_t bytes) override;
+  void release(std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  std::uint64_t allocated() const noexcept override { return allocated_.load(std::memory_order_relaxed); }
+
+  int fd() const noexcept { return fd_.get(); }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  SegmentHeader& header() noexcept { return *reinterpret_cast<SegmentHeader*>(base_); }
+
+ private:
+  Segment(Fd fd, std::byte* base, std::uint64_t bytes, Logger log);
+  Result<std::uint64_t> allocate_pages(std::uint64_t bytes);
+  Result<std::uint64_t> allocate_small(std::uint64_t bytes);
+  Status commit(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  void punch(std::uint64_t offset, std::uint64_t bytes) noexcept;
+
+  Fd fd_;
+  std::byte* base_;
+  std::uint64_t bytes_;
+  Logger log_;
+  std::mutex mutex_;
+  Extents pages_;      ///< not committed, all zero
+  Extents small_;      ///< committed pieces for allocations below a page; may be dirty
+  Extents::Map live_;  ///< what is handed out
+  std::atomic<std::uint64_t> allocated_{0};
+};
+
+}  // namespace unisono::transport::shm

@@ -1,0 +1,50 @@
+#pragma once
+/// A peer's segment, seen from here.
+
+#include <atomic>
+#include <memory>
+
+#include "base/fd.h"
+#include "transport/shm/layout.h"
+#include "transport/shm/segment.h"
+#include "transport/transport.h"
+
+namespace unisono::transport::shm {
+
+class PeerView final : public SharedView {
+ public:
+  /// Another process's segment, mapped read-only. Refused when `memfd` is not sealed against shrinking (reading it could
+  /// then kill us), has another size than `bytes`, or does not begin as a segment does.
+  static Result<std::shared_ptr<PeerView>> map(const Fd& memfd, std::uint64_t bytes,
+                                               std::shared_ptr<const Fd> doorbell);
+  /// A segment of this process: the owner's own mapping.
+  static std::shared_ptr<PeerView> of(std::shared_ptr<Segment> segment, std::shared_ptr<const Fd> doorbell);
+  ~PeerView() override;
+  PeerView(const PeerView&) = delete;
+  PeerView& operator=(const PeerView&) = delete;
+
+  const std::byte* at(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
+  void wake() noexcept override;
+  bool alive() const noexcept override;
+
+  /// wake() without its fence, for callers that have just made one.
+  void wake_after_fence() noexcept;
+  /// The peer is known to have ended or hung up.
+  void mark_gone() noexcept { gone_.store(true, std::memory_order_release); }
+  /// The peer's control block for the link that this view belongs to; its `closed` word counts for alive().
+  void belong_to(const ControlBlock* theirs) noexcept { theirs_ = theirs; }
+
+ private:
+  PeerView(const std::byte* base, std::uint64_t bytes, std::shared_ptr<Segment> owner,
+           std::shared_ptr<const Fd> doorbell);
+
+  const std::byte* base_;
+  std::uint64_t bytes_;
+  std::shared_ptr<Segment> owner_;  ///< null: the mapping is ours to undo
+  std::shared_ptr<const Fd> doorbell_;
+  const std::atomic<std::uint32_t>* parked_;
+  const ControlBlock* theirs_ = nullptr;
+  std::atomic<bool> gone_{false};
+};
+
+}  // namespace unisono::transport::shm

@@ -1,0 +1,441 @@
+/// The definition of done for a transport: every one passes this, threads and processes alike.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "arena.h"
+
+namespace unisono::transport::test {
+namespace {
+
+[[maybe_unused]] Faults partial_faults() {
+  Faults faults;
+  faults.seed = 7;
+  faults.partial = true;
+  return faults;
+}
+[[maybe_unused]] Faults partial_and_late() {
+  Faults faults = partial_faults();
+  faults.max_delay = 200us;
+  return faults;
+}
+
+const Arena kArenas[] = {
+    {"shm_threads", "shm", false, {}, false},
+    {"shm_processes", "shm", true, {}, false},
+    {"inproc", "inproc", false, {}, false},
+#ifdef UNISONO_HAS_TCP
+    {"tcp", "tcp", false, {}, false},
+    {"tcp_processes", "tcp", true, {}, false},
+#endif
+#ifdef UNISONO_HAS_FAULTY
+    {"tcp_partial", "tcp", false, partial_faults(), true},
+    {"inproc_partial_late", "inproc", false, partial_and_late(), true},
+#endif
+};
+
+class Contract : public testing::TestWithParam<Arena> {
+ protected:
+  /// Fewer bytes where every byte is its own call.
+  std::size_t scaled(std::size_t n) const { return GetParam().faulty ? n / 32 : n / kSlow; }
+};
+INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::ValuesIn(kArenas),
+                         [](const auto& arena) { return std::string(arena.param.name); });
+
+/// Sends a stream in pieces of random sizes and reads the other's, both at once, with random scatter and gather lists.
+void exchange_streams(Site& site, Link& link, std::size_t bytes, std::uint64_t seed_out, std::uint64_t seed_in) {
+  const auto out = pattern(bytes, seed_out);
+  const auto expected = pattern(bytes, seed_in);
+  std::vector<std::byte> in(bytes);
+  std::size_t sent = 0, got = 0;
+  std::mt19937_64 random(seed_out);
+  const auto cut = [&](auto whole, auto& parts) {
+    while (!whole.empty() && parts.size() < 7) {
+      const std::size_t limit = random() % 3 == 0 ? 100000 : 300;
+      const std::size_t n = std::min<std::size_t>(whole.size(), random() % limit);
+      parts.push_back(whole.first(n));
+      whole = whole.subspan(n);
+    }
+  };
+  const bool done = site.until(
+      [&] {
+        while (sent < bytes) {
+          std::vector<ConstPart> parts;
+          cut(ConstPart(out).subspan(sent), parts);
+          std::size_t offered = 0;
+          for (const auto& part : parts) offered += part.size();
+          const Io io = link.write(parts);
+          EXPECT_EQ(io.state, Io::State::ok);
+          EXPECT_LE(io.bytes, offered);
+          if (io.state != Io::State::ok) return true;
+          sent += io.bytes;
+          if (offered > 0 && io.bytes == 0) break;
+        }
+        if (link.fd() >= 0) site.poller->want_write(link.fd(), sent < bytes);
+        while (got < bytes) {
+          std::vector<MutablePart> parts;
+          cut(MutablePart(in).subspan(got), parts);
+          std::size_t asked = 0;
+          for (const auto& part : parts) asked += part.size();
+          const Io io = link.read(parts);
+          EXPECT_EQ(io.state, Io::State::ok);
+          if (io.state != Io::State::ok) return true;
+          got += io.bytes;
+          if (asked > 0 && io.bytes == 0) break;
+        }
+        return sent == bytes && got == bytes;
+      },
+      100s);
+  EXPECT_TRUE(done) << "stuck: sent " << sent << ", got " << got << " of " << bytes;
+  EXPECT_TRUE(in == expected) << "the bytes differ";
+}
+
+/// Ends a test politely: nobody hangs up before both are through.
+void finish(Site& site, std::unique_ptr<Link>& link, Board& board) {
+  board.meet();
+  site.drop(link);
+}
+
+TEST_P(Contract, ConnectsInBothDirections) {
+  const auto role = [](int side) {
+    return [side](Site& site, Board& board) {
+      site.transport->dial(peer_id(1 - side), board.address(1 - side), site.now() + 20s);
+      ASSERT_TRUE(site.until([&] { return site.ups.size() == 2; }));
+      EXPECT_NE(site.ups[0].dialed, site.ups[1].dialed);
+      for (auto& up : site.ups) {
+        EXPECT_EQ(up.peer, peer_id(1 - side));
+        EXPECT_FALSE(up.link->describe().empty());
+      }
+      // What goes into the link that one side dialled comes out of the link that the other accepted.
+      for (auto& up : site.ups) {
+        const std::byte mark[1] = {static_cast<std::byte>(up.dialed ? 1 : 2)};
+        EXPECT_TRUE(site.write_all(*up.link, mark));
+      }
+      for (auto& up : site.ups) {
+        std::byte mark[1] = {};
+        EXPECT_TRUE(site.read_all(*up.link, mark));
+        EXPECT_EQ(mark[0], static_cast<std::byte>(up.dialed ? 2 : 1));
+      }
+      board.meet();
+    };
+  };
+  run_pair(GetParam(), role(0), role(1));
+}
+
+TEST_P(Contract, CarriesStreamsBothWaysAtOnce) {
+  const std::size_t bytes = scaled(8 << 20);
+  const auto role = [&](std::uint64_t out, std::uint64_t in) {
+    return [=](Site& site, std::unique_ptr<Link> link, Board& board) {
+      exchange_streams(site, *link, bytes, out, in);
+      finish(site, link, board);
+    };
+  };
+  run_linked(GetParam(), role(1, 2), role(2, 1));
+}
+
+TEST_P(Contract, CarriesMuchThroughLittle) {
+  Options options;
+  options.ring_bytes = 4096;
+  const std::size_t bytes = scaled(4 << 20);
+  run_linked(
+      GetParam(),
+      [&](Site& site, std::unique_ptr<Link> link, Board& board) {
+        EXPECT_TRUE(site.write_all(*link, pattern(bytes, 3)));
+        finish(site, link, board);
+      },
+      [&](Site& site, std::unique_ptr<Link> link, Board& board) {
+        std::vector<std::byte> in(bytes);
+        EXPECT_TRUE(site.read_all(*link, in));
+        EXPECT_TRUE(in == pattern(bytes, 3));
+        finish(site, link, board);
+      },
+      options);
+}
+
+TEST_P(Contract, TakesEmptyAndHugeGatherLists) {
+  run_linked(
+      GetParam(),
+      [&](Site& site, std::unique_ptr<Link> link, Board& board) {
+        EXPECT_EQ(link->write({}).bytes, 0u);
+        const ConstPart nothing[3] = {};
+        const Io io = link->write(nothing);
+        EXPECT_EQ(io.state, Io::State::ok);
+        EXPECT_EQ(io.bytes, 0u);
+        const auto bytes = pattern(5000, 4);
+        std::vector<ConstPart> parts;
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+          parts.push_back(ConstPart(bytes).subspan(i, 1));
+          parts.push_back({});
+        }
+        std::size_t sent = 0;
+        EXPECT_TRUE(site.until([&] {
+          while (sent < bytes.size()) {
+            const Io wrote = link->write(std::span(parts).subspan(2 * sent));
+            EXPECT_EQ(wrote.state, Io::State::ok);
+            if (wrote.bytes == 0) return false;
+            sent += wrote.bytes;
+          }
+          return true;
+        }));
+        finish(site, link, board);
+      },
+      [&](Site& site, std::unique_ptr<Link> link, Board& board) {
+        EXPECT_EQ(link->read({}).state, Io::State::ok);
+        const MutablePart nothing[3] = {};
+        EXPECT_EQ(link->read(nothing).state, Io::State::ok);
+        std::vector<std::byte> in(5000);
+        EXPECT_TRUE(site.read_all(*link, in));
+        EXPECT_TRUE(in == pattern(5000, 4));
+        finish(site, link, board);
+      });
+}
+
+TEST_P(Contract, DeliversEverythingWrittenBeforeClosing) {
+  run_linked(
+      GetParam(),
+      [&](Site& site, std::unique_ptr<Link> link, Board& board) {
+        EXPECT_TRUE(site.write_all(*link, pattern(60000, 5)));
+        board.meet();  // the reader has not begun
+        site.drop(link);
+        board.meet();
+        // Held-back bytes and lingering ends are the transport's business now.
+        site.until([&] { return board.word(0).load() == 1; }, 20s);
+      },
+      [&](Site& site, std::unique_ptr<Link> link, Board& board) {
+        const std::byte unread[100] = {};
+        EXPECT_TRUE(site.write_all(*link, unread));  // the other never reads these
+        board.meet();
+        board.meet();
+        std::vector<std::byte> in;
+        EXPECT_EQ(site.read_to_end(*link, in), Io::State::closed);
+        EXPECT_TRUE(in == pattern(60000, 5)) << in.size() << " bytes";
+        // Writing to somebody who left fails, at once or when the network has found out.
+        EXPECT_TRUE(site.until([&] {
+          const ConstPart part[1] = {unread};
+          return link->write(part).state == Io::State::failed;
+        }));
+        board.word(0).store(1);
+      });
+}
+
+TEST_P(Contract, SaysWhomItCouldNotReach) {
+  Builder builder(GetParam());
+  auto gone = builder.make(peer_id(1));
+  const std::string address = gone->transport->address();
+  gone.reset();
+  auto site = builder.make(peer_id(0));
+  const TimePoint begin = site->clock.now();
+  site->transport->dial(peer_id(1), address, site->now() + 300ms);
+  ASSERT_TRUE(site->until([&] { return !site->failures.empty(); }, 5s));
+  const Duration took = site->clock.now() - begin;
+  EXPECT_GE(took, 299ms);
+  EXPECT_LT(took, 2s);
+  const Event& event = site->failures.front();
+  EXPECT_EQ(event.peer, peer_id(1));
+  EXPECT_EQ(event.status.code(), Code::timeout);
+  EXPECT_THAT(event.status.message(), testing::HasSubstr(address));
+  EXPECT_THAT(event.status.message(), testing::HasSubstr("tries"));
+}
+
+TEST_P(Contract, ReachesWhoComesLate) {
+  // The first address belongs to nobody when the dial begins; the peer is there before its deadline.
+  run_pair(
+      GetParam(),
+      [](Site& site, Board& board) {
+        site.transport->dial(peer_id(1), board.address(1), site.now() + 20s);
+        EXPECT_FALSE(site.until([&] { return !site.ups.empty(); }, 150ms)) << "the peer does not answer yet";
+        board.word(0).store(1, std::memory_order_release);
+        auto link = site.next_link();
+        EXPECT_TRUE(link);
+        board.meet();
+        site.drop(link);
+      },
+      [](Site& site, Board& board) {
+        board.wait_for(0, 1);
+        auto link = site.next_link();
+        EXPECT_TRUE(link);
+        board.meet();
+        site.drop(link);
+      });
+}
+
+TEST_P(Contract, RefusesWhoCannotProveItself) {
+  Builder builder(GetParam());
+  auto good = builder.make(peer_id(0));
+  Options wrong;
+  wrong.password = 43;
+  auto bad = builder.make(peer_id(1), wrong);
+  bad->transport->dial(peer_id(0), good->transport->address(), bad->now() + 10s);
+  bool failed = false;
+  ASSERT_TRUE(bad->until(
+      [&] {
+        good->pump();
+        failed = !bad->failures.empty() && !good->rejections.empty();
+        return failed;
+      },
+      10s));
+  EXPECT_TRUE(bad->ups.empty());
+  EXPECT_TRUE(good->ups.empty());
+  EXPECT_EQ(bad->failures.front().status.code(), Code::authentication);
+  EXPECT_THAT(good->rejections.front().status.message(), testing::HasSubstr("wrong password"));
+}
+
+TEST_P(Contract, RefusesAnotherProcessAtTheSameAddress) {
+  Builder builder(GetParam());
+  auto site = builder.make(peer_id(0));
+  auto other = builder.make(peer_id(1));
+  site->transport->dial(peer_id(2), other->transport->address(), site->now() + 10s);
+  std::thread thread([&] { other->until([&] { return !other->rejections.empty() || !other->ups.empty(); }, 1s); });
+  EXPECT_TRUE(site->until([&] { return !site->failures.empty(); }, 10s));
+  thread.join();
+  ASSERT_FALSE(site->failures.empty());
+  EXPECT_THAT(site->failures.front().status.message(), testing::HasSubstr(to_string(peer_id(1))));
+}
+
+TEST_P(Contract, LosesNoWakeUp) {
+  // Both park at every step, with a sleep that a lost wake-up would make far too long.
+  const int rounds = (GetParam().faulty ? 500 : std::string(GetParam().transport) == "tcp" ? 30000 : 100000) / kSlow;
+  const auto play = [rounds](bool first) {
+    return [=](Site& site, std::unique_ptr<Link> link, Board& board) {
+      std::uint64_t word = 0;
+      for (int i = 0; i < rounds; ++i) {
+        if (first) {
+          word = static_cast<std::uint64_t>(i) * 3;
+          ASSERT_TRUE(site.write_all(*link, std::as_bytes(std::span(&word, 1)), 5s)) << "round " << i;
+        }
+        std::uint64_t answer = 0;
+        ASSERT_TRUE(site.read_all(*link, std::as_writable_bytes(std::span(&answer, 1)), 5s)) << "round " << i;
+        ASSERT_EQ(answer, static_cast<std::uint64_t>(i) * 3);
+        if (!first) {
+          ASSERT_TRUE(site.write_all(*link, std::as_bytes(std::span(&answer, 1)), 5s)) << "round " << i;
+        }
+      }
+      EXPECT_GT(site.parks, static_cast<std::uint64_t>(rounds) / 20);
+      finish(site, link, board);
+    };
+  };
+  run_linked(GetParam(), play(true), play(false));
+}
+
+TEST_P(Contract, ConnectingAndClosingLeavesNothingBehind) {
+  const int cycles = (GetParam().faulty ? 50 : 1000) / kSlow;
+  run_pair(
+      GetParam(),
+      [cycles](Site& site, Board& board) {
+        const auto cycle = [&] {
+          site.transport->dial(peer_id(1), board.address(1), site.now() + 20s);
+          auto link = site.next_link();
+          ASSERT_TRUE(link);
+          const std::byte word[8] = {};
+          std::byte answer[8];
+          EXPECT_TRUE(site.write_all(*link, word));
+          EXPECT_TRUE(site.read_all(*link, answer));
+          site.drop(link);
+        };
+        cycle();
+        const auto settled = [&] { return !site.transport->segment() || site.transport->segment()->allocated() == 0; };
+        EXPECT_TRUE(site.until(settled));
+        board.meet();
+        const int before = open_descriptors();
+        board.meet();
+        for (int i = 0; i < cycles; ++i) cycle();
+        EXPECT_TRUE(site.until(settled)) << site.transport->segment()->allocated() << " bytes of the segment are left";
+        board.meet();
+        EXPECT_LE(open_descriptors(), before + 8);
+        board.meet();
+      },
+      [cycles](Site& site, Board& board) {
+        const auto cycle = [&] {
+          auto link = site.next_link();
+          ASSERT_TRUE(link);
+          std::byte word[8];
+          EXPECT_TRUE(site.read_all(*link, word));
+          EXPECT_TRUE(site.write_all(*link, word));
+          std::vector<std::byte> rest;
+          EXPECT_EQ(site.read_to_end(*link, rest), Io::State::closed);
+          site.drop(link);
+        };
+        cycle();
+        const auto settled = [&] { return !site.transport->segment() || site.transport->segment()->allocated() == 0; };
+        EXPECT_TRUE(site.until(settled));
+        board.meet();
+        board.meet();
+        for (int i = 0; i < cycles; ++i) cycle();
+        EXPECT_TRUE(site.until(settled)) << site.transport->segment()->allocated() << " bytes of the segment are left";
+        board.meet();
+        board.meet();
+      });
+}
+
+TEST_P(Contract, SharesMemoryOrSaysThatItDoesNot) {
+  run_linked(
+      GetParam(),
+      [](Site& site, std::unique_ptr<Link> link, Board& board) {
+        SharedSegment* segment = site.transport->segment();
+        ASSERT_EQ(segment == nullptr, link->shared() == nullptr);
+        if (segment) {
+          auto offset = segment->allocate(128);
+          ASSERT_TRUE(offset.ok());
+          auto* words = reinterpret_cast<std::atomic<std::uint64_t>*>(segment->base() + *offset);
+          board.word(1).store(static_cast<std::int64_t>(*offset), std::memory_order_release);
+          for (std::uint64_t i = 1; i <= 1000; ++i) {
+            // Data, then the signal; the reader sleeps until we wake it.
+            words[8].store(i * i, std::memory_order_relaxed);
+            words[0].store(i, std::memory_order_release);
+            link->shared()->wake();
+            EXPECT_TRUE(site.until(
+                [&] { return board.word(2).load(std::memory_order_acquire) == static_cast<std::int64_t>(i); }, 5s));
+          }
+          EXPECT_TRUE(link->shared()->alive());
+        }
+        finish(site, link, board);
+        if (segment) segment->release(static_cast<std::uint64_t>(board.word(1).load()), 128);
+      },
+      [](Site& site, std::unique_ptr<Link> link, Board& board) {
+        if (SharedView* view = link->shared()) {
+          while (board.word(1).load(std::memory_order_acquire) == 0) std::this_thread::yield();
+          const auto offset = static_cast<std::uint64_t>(board.word(1).load());
+          const auto* words = reinterpret_cast<const std::atomic<std::uint64_t>*>(view->at(offset, 128));
+          ASSERT_TRUE(words);
+          for (std::uint64_t i = 1; i <= 1000; ++i) {
+            ASSERT_TRUE(site.until([&] { return words[0].load(std::memory_order_acquire) == i; }, 5s))
+                << "signal " << i;
+            EXPECT_EQ(words[8].load(std::memory_order_relaxed), i * i);
+            board.word(2).store(static_cast<std::int64_t>(i), std::memory_order_release);
+            view->wake();
+          }
+          const std::uint64_t size = 64u << 20;
+          EXPECT_NE(view->at(0, size), nullptr);
+          EXPECT_EQ(view->at(0, size + 1), nullptr);
+          EXPECT_EQ(view->at(size, 1), nullptr);
+          EXPECT_EQ(view->at(size + 1, 0), nullptr);
+          EXPECT_EQ(view->at(8, ~0ull), nullptr);
+          EXPECT_EQ(view->at(~0ull, 8), nullptr);
+        }
+        finish(site, link, board);
+      });
+}
+
+TEST_P(Contract, SeesThatThePeerHungUp) {
+  run_linked(
+      GetParam(),
+      [](Site& site, std::unique_ptr<Link> link, Board& board) {
+        site.drop(link);
+        site.until([&] { return board.word(0).load() == 1; }, 20s);
+      },
+      [](Site& site, std::unique_ptr<Link> link, Board& board) {
+        std::vector<std::byte> in;
+        EXPECT_EQ(site.read_to_end(*link, in), Io::State::closed);
+        EXPECT_TRUE(in.empty());
+        if (link->shared()) {
+          EXPECT_FALSE(link->shared()->alive());
+        }
+        EXPECT_TRUE(site.died.empty());
+        board.word(0).store(1);
+      });
+}
+
+}  // namespace
+}  // namespace unisono::transport::test
