@@ -1,0 +1,146 @@
+#include "rendezvous/environment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "rendezvous/endpoint.h"
+#include "rendezvous/launch_environment.h"
+#include "rendezvous/secret_source.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+Status bad(const char* name, std::string_view value, std::string_view expected) {
+  return Status::invalid(fmt::format("{}=\"{}\": {}", name, value, expected));
+}
+
+Status read_text(const Environment& environment, const char* name, std::string& into) {
+  if (auto text = environment(name)) into = std::move(*text);
+  return {};
+}
+
+Status read_seconds(const Environment& environment, const char* name, Duration& into) {
+  const auto text = environment(name);
+  if (!text || text->empty()) return {};
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+  if (error != std::errc{} || end != text->data() + text->size() || !(seconds > 0))
+    return bad(name, *text, "expected a number of seconds above 0");
+  constexpr double kLongest = 9.0e9;  // what fits into 64 bits of nanoseconds
+  into = Duration(static_cast<std::int64_t>(std::min(seconds, kLongest) * 1e9));
+  return {};
+}
+
+/// Bytes, with an optional K, M or G (powers of 1024).
+Status read_bytes(const Environment& environment, const char* name, std::int64_t& into) {
+  const auto text = environment(name);
+  if (!text || text->empty()) return {};
+  std::int64_t value = 0;
+  const char* end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, value);
+  int shift = 0;
+  if (stop + 1 == end) shift = *stop == 'K' ? 10 : *stop == 'M' ? 20 : *stop == 'G' ? 30 : -1;
+  if (error != std::errc{} || (stop != end && shift <= 0) || value < 0 || value > (std::int64_t{1} << 32))
+    return bad(name, *text, "expected a number of bytes such as 262144 or 256K");
+  into = value << shift;
+  return {};
+}
+
+Status read_flag(const Environment& environment, const char* name, bool& into) {
+  const auto text = environment(name);
+  if (!text || text->empty()) return {};
+  if (*text != "0" && *text != "1") return bad(name, *text, "expected 0 or 1");
+  into = *text == "1";
+  return {};
+}
+
+Status read_settings(const Environment& environment, Config& c) {
+  UNISONO_TRY(read_text(environment, "UNISONO_TRANSPORT", c.transport));
+  if (!c.transport.empty() && c.transport != "shm" && c.transport != "tcp")
+    return bad("UNISONO_TRANSPORT", c.transport, "expected shm or tcp");
+  UNISONO_TRY(read_text(environment, "UNISONO_INTERFACE", c.interface));
+  UNISONO_TRY(read_text(environment, "UNISONO_ALGORITHM", c.algorithm));
+  UNISONO_TRY(read_text(environment, "UNISONO_FAULT", c.fault));
+  UNISONO_TRY(read_seconds(environment, "UNISONO_TIMEOUT", c.timeout));
+  UNISONO_TRY(read_seconds(environment, "UNISONO_INIT_TIMEOUT", c.init_timeout));
+  UNISONO_TRY(read_bytes(environment, "UNISONO_SLICE", c.slice_bytes));
+  UNISONO_TRY(read_flag(environment, "UNISONO_ALLOW_INSECURE", c.allow_insecure));
+  std::int64_t spin = c.spin;
+  if (auto r = read_integer(environment, "UNISONO_SPIN", -1, 1 << 30, spin); !r) return r.status();
+  c.spin = static_cast<int>(spin);
+  auto secret = read_secret(environment);
+  if (!secret) return secret.status();
+  c.secret = secret->reveal();
+  return {};
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    if (value == nullptr) return std::nullopt;
+    return value;
+  };
+}
+
+Result<bool> read_integer(const Environment& environment, const char* name, std::int64_t low, std::int64_t high,
+                          std::int64_t& into) {
+  const auto text = environment(name);
+  if (!text || text->empty()) return false;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), into);
+  if (error != std::errc{} || end != text->data() + text->size() || into < low || into > high)
+    return bad(name, *text, fmt::format("expected a whole number from {} to {}", low, high));
+  return true;
+}
+
+Result<std::string> master_address(const Environment& environment) {
+  const auto host = environment("MASTER_ADDR");
+  if (!host || host->empty())
+    return Status::invalid(
+        "MASTER_ADDR is not set: set it to the address of rank 0 (and MASTER_PORT to a free port there), "
+        "or set UNISONO_INIT_METHOD");
+  if (!environment("MASTER_PORT"))
+    return Status::invalid(
+        fmt::format("MASTER_ADDR is \"{}\", and MASTER_PORT is not set: set it to a free port there", *host));
+  std::int64_t port = 0;
+  if (auto s = read_integer(environment, "MASTER_PORT", 1, 65535, port); !s)
+    return s.status();
+  else if (!*s)
+    return Status::invalid("MASTER_PORT is empty: set it to a free port of rank 0's host");
+  // torchrun's agent listens on MASTER_PORT itself for its own store.
+  const auto agent = environment("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent && (*agent == "True" || *agent == "true" || *agent == "1")) {
+    if (port == 65535)
+      return Status::invalid("MASTER_PORT=\"65535\": torchrun's agent has it, and the next one does not exist");
+    port++;
+  }
+  return "tcp://" + to_string(Endpoint{*host, static_cast<std::uint16_t>(port), ""});
+}
+
+Result<Config> config_from(const Environment& environment) {
+  Config c;
+  UNISONO_TRY(read_settings(environment, c));
+  auto world = detect_world(environment);
+  if (!world) return world.status();
+  c.rank = world->rank;
+  c.size = world->size;
+  c.local_size = world->local_size;
+  c.launcher = world->launcher;
+  c.job = world->job;
+  c.init_method = world->init_method;
+  return c;
+}
+
+}  // namespace unisono::rendezvous
+
+namespace unisono {
+
+Config Config::from_env() { return value_or_throw(rendezvous::config_from(rendezvous::process_environment())); }
+
+}  // namespace unisono

@@ -1,0 +1,189 @@
+#include "rendezvous/open_store.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "rendezvous/crypto.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/job_handshake.h"
+#include "rendezvous/store_client.h"
+#include "rendezvous/store_server.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+constexpr Duration kLinger = std::chrono::seconds(3);
+constexpr Duration kJoinRunning = std::chrono::seconds(5);  // a server that has the address already must answer so soon
+
+/// A client and the server behind it: what rank 0 has.
+class ServedStore final : public Store {
+ public:
+  ServedStore(std::unique_ptr<StoreServer> server, std::shared_ptr<Store> client)
+      : server_(std::move(server)), client_(std::move(client)) {}
+  ~ServedStore() override {
+    client_.reset();
+    // Others may still be reading what was decided last. They leave when they have it.
+    server_->wait_until_idle(kLinger);
+  }
+  void set(std::string_view key, std::span<const std::byte> value) override { client_->set(key, value); }
+  Bytes get(std::string_view key, Duration timeout) override { return client_->get(key, timeout); }
+  std::int64_t add(std::string_view key, std::int64_t delta) override { return client_->add(key, delta); }
+  Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
+                    std::span<const std::byte> desired) override {
+    return client_->compare_set(key, expected, desired);
+  }
+  bool check(std::span<const std::string> keys) override { return client_->check(keys); }
+  void wait(std::span<const std::string> keys, Duration timeout) override { client_->wait(keys, timeout); }
+  bool erase(std::string_view key) override { return client_->erase(key); }
+  std::string describe() const override { return client_->describe() + " (served by this process)"; }
+
+ private:
+  std::unique_ptr<StoreServer> server_;
+  std::shared_ptr<Store> client_;
+};
+
+/// Everything that the ways to open a store need.
+struct Opening {
+  const Config& config;
+  Logger log;
+  std::shared_ptr<HandshakeFactory> handshake;
+};
+
+Result<std::shared_ptr<Store>> join(const Opening& o, const Endpoint& at, Duration patience) {
+  return connect_store(at, {.handshake = o.handshake, .connect_timeout = patience, .log = o.log});
+}
+
+/// Rank 0: serve, unless the job's store is there already (the launcher's; or this rank was started twice, which claim_rank
+/// will tell better than "address in use").
+Result<std::shared_ptr<Store>> serve_or_join(const Opening& o, const Endpoint& at) {
+  StoreServerOptions options;
+  options.handshake = o.handshake;
+  options.any_address_if_not_ours = !o.config.secret.empty();
+  options.log = o.log;
+  auto server = StoreServer::start(at, std::move(options));
+  if (!server) {
+    const Status failed = server.status();
+    if (failed.error_number() != EADDRINUSE) return failed;
+    auto store = join(o, at, std::min(kJoinRunning, o.config.init_timeout));
+    if (store) return store;
+    return Status::system(fmt::format("{}; it is not this job's store: {}", failed.message(), store.status().message()),
+                          0);
+  }
+  auto client = join(o, (*server)->endpoint(), o.config.init_timeout);
+  if (!client) return client.status().with_context("rank 0 serves the store and cannot reach it");
+  return std::shared_ptr<Store>(std::make_shared<ServedStore>(std::move(*server), std::move(*client)));
+}
+
+Result<std::shared_ptr<Store>> meet_at(const Opening& o, const Endpoint& at) {
+  o.log.info(fmt::format("{} the store at {}", o.config.rank == 0 ? "serving or joining" : "joining", to_string(at)));
+  return o.config.rank == 0 ? serve_or_join(o, at) : join(o, at, o.config.init_timeout);
+}
+
+/// The abstract socket that stands for a TCP address when nobody from outside needs it. The user is in the name so that
+/// users do not collide, and the network namespace is the kernel's.
+Endpoint local_stand_in(const Endpoint& tcp, const Config& config) {
+  const std::string host = is_loopback(tcp.host) ? "loopback" : tcp.host;
+  Endpoint unix_socket;
+  unix_socket.name = "unisono-" + short_hash(fmt::format("{} {} {} {}", host, tcp.port, ::geteuid(), config.job));
+  return unix_socket;
+}
+
+Result<std::shared_ptr<Store>> open_tcp(const Opening& o, std::string_view address) {
+  auto at = parse_endpoint(address);
+  if (!at) return at.status().with_context("init_method tcp://");
+  if (at->is_unix()) return Status::invalid(fmt::format("init_method tcp://{}: expected tcp://HOST:PORT", address));
+  if (at->port == 0) return Status::invalid(fmt::format("init_method tcp://{}: port 0 is no place to meet", address));
+  if (o.config.size == 1 || o.config.local_size == o.config.size) return meet_at(o, local_stand_in(*at, o.config));
+  if (o.config.secret.empty() && !is_loopback(at->host)) {
+    if (!o.config.allow_insecure)
+      return Status::invalid(
+          fmt::format("the ranks meet at {} over the network without a job secret: anybody who reaches that port could "
+                      "join. Put a secret "
+                      "into a file on every host (openssl rand -hex 32 > FILE; chmod 600 FILE) and set "
+                      "UNISONO_SECRET_FILE=FILE, or set "
+                      "UNISONO_ALLOW_INSECURE=1 on a network where everybody is trusted",
+                      to_string(*at)));
+    o.log.warn(
+        fmt::format("UNISONO_ALLOW_INSECURE=1: the store at {} lets in whoever knows the job's name", to_string(*at)));
+  }
+  return meet_at(o, *at);
+}
+
+Result<std::shared_ptr<Store>> open_file(const Opening& o, const std::string& path) {
+  if (path.empty()) return Status::invalid("init_method file://: a path is missing: file:///shared/job42");
+  try {
+    return make_prefix_store("job:" + o.config.job, make_file_store(path));
+  } catch (...) {
+    return status_from_current_exception();
+  }
+}
+
+Status check_ranks(const Config& c) {
+  if (c.size < 1) return Status::invalid(fmt::format("a job of {} ranks: at least 1 is needed", c.size));
+  if (c.rank < 0 || c.rank >= c.size)
+    return Status::invalid(
+        fmt::format("rank {} of a job of {} ranks: ranks go from 0 to {}", c.rank, c.size, c.size - 1));
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> open_store(const Config& config, Logger log, const Environment& environment) {
+  UNISONO_TRY(check_ranks(config));
+  auto secret = Secret::parse(config.secret);
+  if (!secret) return secret.status();
+  const Opening o{config, std::move(log),
+                  make_handshake_factory(PeerId{}, config.job, std::move(*secret), Purpose::store)};
+  std::string method = config.init_method;
+  if (method.empty() && config.size == 1) return make_memory_store();
+  if (method.empty())
+    return Status::invalid(
+        fmt::format("rank {} of {} does not know where the ranks meet: start them with `unisono run` or torchrun, or "
+                    "set init_method (UNISONO_INIT_METHOD) to tcp://HOST:PORT or file://PATH",
+                    config.rank, config.size));
+  if (method == "env://") {
+    auto address = master_address(environment);
+    if (!address) return address.status().with_context("init_method env://");
+    method = std::move(*address);
+  }
+  if (method.starts_with("tcp://")) return open_tcp(o, method.substr(6));
+  if (method.starts_with("file://")) return open_file(o, method.substr(7));
+  if (method.starts_with("unix:")) {
+    const auto at = parse_endpoint(method);
+    if (!at) return at.status().with_context("init_method");
+    return meet_at(o, *at);
+  }
+  return Status::invalid(
+      fmt::format("init_method \"{}\": expected tcp://HOST:PORT, file://PATH, env:// or unix:@NAME", method));
+}
+
+Status claim_rank(Store& store, std::string_view job, int rank, const HostIdentity& identity) {
+  // The random part tells a second claim of this very process from its first.
+  const std::string mine = fmt::format("{} {}", to_text(identity), to_string(random_peer_id()));
+  Bytes found;
+  try {
+    found = store.compare_set(fmt::format("claim/{}/{}", short_hash(job), rank), {}, std::as_bytes(std::span(mine)));
+  } catch (...) {
+    return status_from_current_exception();
+  }
+  const std::string taken(reinterpret_cast<const char*>(found.data()), found.size());
+  if (taken == mine) return {};
+  const auto owner = parse_host_identity(std::string_view(taken).substr(0, taken.find(' ')));
+  if (!owner)
+    return owner.status().with_context(
+        fmt::format("rank {} of this job was already taken, by somebody unreadable", rank));
+  if (same_host(*owner, identity) && owner->pid == identity.pid)
+    return Status::invalid(
+        fmt::format("rank {} of this job was already taken by this very process (pid {}): init was called twice; "
+                    "use the group that the first call returned",
+                    rank, owner->pid));
+  return Status::invalid(
+      fmt::format("rank {} of this job was already taken by pid {} on host {}: two processes have the same rank, or "
+                  "a former job with the same name used {} (set UNISONO_JOB to something new)",
+                  rank, owner->pid, owner->host, store.describe()));
+}
+
+}  // namespace unisono::rendezvous

@@ -1,0 +1,268 @@
+#include "rendezvous/store_client.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <random>
+
+#include "base/clock.h"
+#include "rendezvous/key_values.h"
+#include "rendezvous/socket.h"
+#include "rendezvous/store_protocol.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+constexpr Duration kFirstPause = std::chrono::milliseconds(5);
+constexpr Duration kLongestPause = std::chrono::milliseconds(500);
+constexpr Duration kAttempt = std::chrono::seconds(5);  // one connect, and one handshake, on one address
+constexpr Duration kLateAnswer =
+    std::chrono::seconds(2);  // what a server may need beyond the timeout that it keeps itself
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+
+/// A connection that has proved itself and carries one request at a time.
+struct Wire {
+  Fd fd;
+  FrameReader in;
+};
+
+Status send_all(int fd, std::span<const std::byte> bytes, TimePoint deadline) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!wait_for(fd, POLLOUT, deadline)) return Status::timeout("it takes no more data");
+    } else if (errno != EINTR) {
+      return Status::system("sending failed", errno);
+    }
+  }
+  return {};
+}
+
+/// At least one byte into `buffer`; what was read. The end of the stream is an error.
+Result<std::span<const std::byte>> receive_some(int fd, std::span<std::byte> buffer, TimePoint deadline) {
+  for (;;) {
+    const ssize_t n = ::recv(fd, buffer.data(), buffer.size(), 0);
+    if (n > 0) return std::span<const std::byte>(buffer.first(static_cast<std::size_t>(n)));
+    if (n == 0) return Status::system("the server closed the connection", 0);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!wait_for(fd, POLLIN, deadline)) return Status::timeout("no answer");
+    } else if (errno != EINTR) {
+      return Status::system("receiving failed", errno);
+    }
+  }
+}
+
+Status shake_hands(int fd, Handshake& handshake, TimePoint deadline) {
+  std::array<std::byte, 512> buffer;
+  UNISONO_TRY(send_all(fd, handshake.take_output(), deadline));
+  for (;;) {
+    // Nothing follows the handshake unasked, so that reading ahead cannot swallow an answer.
+    auto bytes = receive_some(fd, buffer, deadline);
+    if (!bytes) return bytes.status();
+    std::size_t consumed = 0;
+    const auto state = handshake.feed(*bytes, consumed);
+    const Bytes reply = handshake.take_output();
+    const Status sent = send_all(fd, reply, deadline);
+    if (state == Handshake::State::rejected) return Status::authentication(handshake.reason());
+    if (!sent.ok()) return sent;
+    if (state == Handshake::State::done) return {};
+  }
+}
+
+/// What one round over all addresses came to.
+struct Round {
+  std::optional<Wire> wire;
+  Status refused;     ///< somebody answered who does not belong to the job: trying again is of no use
+  std::string tried;  ///< "10.0.0.1:29500: Connection refused (errno 111); ..."
+};
+
+Round try_all(const Endpoint& to, HandshakeFactory& factory, TimePoint deadline) {
+  Round round;
+  const auto note = [&](const std::string& what) { round.tried += (round.tried.empty() ? "" : "; ") + what; };
+  const auto addresses = resolve(to);
+  if (!addresses) {
+    note(addresses.status().message());
+    return round;
+  }
+  for (const Address& address : *addresses) {
+    const TimePoint limit = std::min(deadline, saturating_add(now(), kAttempt));
+    auto fd = connect_to(address, limit);
+    if (!fd) {
+      note(fd.status().message());
+      continue;
+    }
+    Status status = check_peer_user(fd->get());
+    if (status.ok()) {
+      const auto handshake = factory.dial(PeerId{});
+      status = shake_hands(fd->get(), *handshake, limit);
+    }
+    if (status.ok()) {
+      round.wire = Wire{std::move(*fd), {}};
+      return round;
+    }
+    if (status.code() == Code::authentication) round.refused = status.with_context(to_string(address));
+    note(fmt::format("{}: connected, but {}{}", to_string(address), status.message(),
+                     status.code() == Code::timeout ? " (does the port belong to another program?)" : ""));
+  }
+  return round;
+}
+
+Result<Wire> dial(const Endpoint& to, HandshakeFactory& factory, Duration patience) {
+  const TimePoint start = now();
+  const TimePoint deadline = saturating_add(start, patience);
+  std::minstd_rand random(static_cast<unsigned>(start.time_since_epoch().count()));
+  Duration pause = kFirstPause;
+  for (int attempts = 1;; attempts++) {
+    Round round = try_all(to, factory, deadline);
+    if (round.wire) return std::move(*round.wire);
+    if (!round.refused.ok())
+      return Status::authentication(
+          fmt::format("the store at {} was not joined: {}", to_string(to), round.refused.message()));
+    // Apart, so that a thousand ranks that start together do not knock together.
+    const Duration wait =
+        pause / 2 + Duration(std::uniform_int_distribution<std::int64_t>(0, pause.count() / 2)(random));
+    if (now() + wait >= deadline)
+      return Status(
+          Code::system,
+          fmt::format("cannot reach the store at {} within {:.1f} s, {} attempts; the last one: {}. Is rank 0 "
+                      "(or the launcher) running, and is this its address?",
+                      to_string(to), seconds(patience), attempts, round.tried));
+    ::poll(nullptr, 0, milliseconds_until(now() + wait));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+class StoreClient final : public Store {
+ public:
+  StoreClient(Endpoint to, StoreClientOptions options, Wire first) : to_(std::move(to)), options_(std::move(options)) {
+    idle_.push_back(std::move(first));
+  }
+
+  void set(std::string_view key, std::span<const std::byte> value) override {
+    throw_status(check_value(value).with_context(describe()));
+    StoreRequest r{StoreOp::set, {std::string(key)}, {value.begin(), value.end()}, {}};
+    call(r);
+  }
+  Bytes get(std::string_view key, Duration timeout) override {
+    StoreRequest r{StoreOp::get, {std::string(key)}, {}, {}};
+    r.timeout = std::max(timeout, Duration{0});
+    return *call(r).value;
+  }
+  std::int64_t add(std::string_view key, std::int64_t delta) override {
+    return call({StoreOp::add, {std::string(key)}, {}, {}, delta}).number;
+  }
+  Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
+                    std::span<const std::byte> desired) override {
+    throw_status(check_value(expected).with_context(describe()));
+    throw_status(check_value(desired).with_context(describe()));
+    return *call({StoreOp::compare_set,
+                  {std::string(key)},
+                  {desired.begin(), desired.end()},
+                  {expected.begin(), expected.end()}})
+                .value;
+  }
+  bool check(std::span<const std::string> keys) override {
+    return call({StoreOp::check, {keys.begin(), keys.end()}, {}, {}}).number != 0;
+  }
+  void wait(std::span<const std::string> keys, Duration timeout) override {
+    StoreRequest r{StoreOp::wait, {keys.begin(), keys.end()}, {}, {}};
+    r.timeout = std::max(timeout, Duration{0});
+    call(r);
+  }
+  bool erase(std::string_view key) override { return call({StoreOp::erase, {std::string(key)}, {}, {}}).number != 0; }
+  std::string describe() const override {
+    return fmt::format("{} store at {}", to_.is_unix() ? "unix" : "tcp", to_string(to_));
+  }
+
+ private:
+  StoreResponse call(const StoreRequest& request) {
+    throw_status(check_keys(request.keys).with_context(describe()));
+    const bool waits = request.op == StoreOp::get || request.op == StoreOp::wait;
+    const Duration patience =
+        waits ? request.timeout + std::min(kLateAnswer, Duration::max() - request.timeout) : options_.answer_timeout;
+    Wire wire = take_wire(request);
+    auto response = exchange(wire, request, saturating_add(now(), patience));
+    if (!response) throw_status(lost(response.status(), request, patience));  // and the wire is closed
+    give_back(std::move(wire));
+    throw_status(status_of(*response, describe(), request.timeout));
+    return std::move(*response);
+  }
+
+  static Status check_keys(const std::vector<std::string>& keys) {
+    std::size_t bytes = 0;
+    for (const auto& key : keys) {
+      UNISONO_TRY(check_key(key));
+      bytes += key.size() + 4;
+    }
+    if (bytes > kMaxKeysBytes)
+      return Status::invalid(
+          fmt::format("{} keys in one call have {} bytes, the limit is {}", keys.size(), bytes, kMaxKeysBytes));
+    return {};
+  }
+
+  static Result<StoreResponse> exchange(Wire& wire, const StoreRequest& request, TimePoint deadline) {
+    UNISONO_TRY(send_all(wire.fd.get(), encode(request), deadline));
+    std::vector<std::byte> buffer(64 * 1024);
+    for (;;) {
+      if (auto frame = wire.in.next()) return decode_response(*frame);
+      auto bytes = receive_some(wire.fd.get(), buffer, deadline);
+      if (!bytes) return bytes.status();
+      UNISONO_TRY(wire.in.feed(*bytes));
+    }
+  }
+
+  /// A connection that nobody uses, or a new one. The server was there before: it is not waited for again for long.
+  Wire take_wire(const StoreRequest& request) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        Wire wire = std::move(idle_.back());
+        idle_.pop_back();
+        return wire;
+      }
+    }
+    auto wire = dial(to_, *options_.handshake, std::min(options_.connect_timeout, options_.answer_timeout));
+    if (!wire) throw_status(wire.status().with_context(fmt::format("{}: {}", describe(), list_keys(request.keys))));
+    return std::move(*wire);
+  }
+
+  void give_back(Wire wire) {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(wire));
+  }
+
+  Status lost(const Status& why, const StoreRequest& request, Duration patience) const {
+    if (why.code() == Code::timeout)
+      return Status::timeout(fmt::format("{}: {}: no answer from the server within {:.3f} s (stopped, or cut off?)",
+                                         describe(), list_keys(request.keys), seconds(patience)));
+    return Status::system(fmt::format("{}: lost it while asking for {}: {}; has rank 0 (or the launcher) ended?",
+                                      describe(), list_keys(request.keys), why.message()),
+                          0);
+  }
+
+  const Endpoint to_;
+  const StoreClientOptions options_;
+  std::mutex mutex_;
+  std::vector<Wire> idle_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> connect_store(const Endpoint& to, StoreClientOptions options) {
+  if (!options.handshake) return Status::internal("a store client without a handshake");
+  auto wire = dial(to, *options.handshake, options.connect_timeout);
+  if (!wire) return wire.status();
+  return std::shared_ptr<Store>(std::make_shared<StoreClient>(to, std::move(options), std::move(*wire)));
+}
+
+}  // namespace unisono::rendezvous
