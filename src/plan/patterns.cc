@@ -24,10 +24,11 @@ Ref reduce_children(PlanBuilder& b, const BinomialTree& tree, Ref own, Ref into)
     Ref ref;
   };
   std::vector<Part> parts{{b.rank(), own}};
-  for (const auto& child : tree.children) {
+  // Smallest subtree first: it is the first to be complete.
+  for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) {
     const Ref buffer = b.new_scratch(b.extent_of(own));
-    b.recv(child.rank, buffer);
-    parts.push_back({child.rank, buffer});
+    b.recv(child->rank, buffer);
+    parts.push_back({child->rank, buffer});
   }
   std::sort(parts.begin(), parts.end(), [](const Part& x, const Part& y) { return x.rank < y.rank; });
   std::vector<Ref> sources;

@@ -37,10 +37,9 @@ struct BinomialTree {
   std::int32_t parent = -1;     ///< real rank; -1 at the root
   std::vector<Child> children;  ///< largest subtree first: the longest way down starts first
 
-  /// The largest number of children, own message to the parent included, that any rank of n has.
-  static constexpr std::int32_t most_messages(std::int32_t n) { return ceil_log2(n); }
-  /// The longest way from the root: the most bits that are set in any of 0..n-1.
-  static constexpr std::int32_t depth(std::int32_t n) { return floor_log2(n); }
+  /// Rounds from the root to the last leaf; also the most that any rank of n sends and receives on the tree, its parent's
+  /// message included.
+  static constexpr std::int32_t rounds(std::int32_t n) { return ceil_log2(n); }
 };
 
 /// Reduces every child's partial result and `own` into `into`, in the order of ranks, and returns where the sum is:

@@ -7,7 +7,7 @@
 /// A rank adds its own input and all its children's sums in one pass, in the order of ranks. The plainest algorithm;
 /// few messages in all (2 (n-1)), which helps where the network is shared.
 ///
-/// Source: folklore. Steps: 2 floor(log2 n). Bytes: at most ceil(log2 n) S a rank.
+/// Source: folklore. Steps: 2 ceil(log2 n). Bytes: at most ceil(log2 n) S a rank.
 namespace unisono::plan::all_reduce {
 
 Plan binomial(const Shape& shape) {
@@ -28,7 +28,7 @@ Plan binomial(const Shape& shape) {
 }
 
 Cost binomial_cost(const Shape& shape) {
-  return {2 * BinomialTree::depth(shape.ranks), 1.0 * BinomialTree::most_messages(shape.ranks)};
+  return {2 * BinomialTree::rounds(shape.ranks), 1.0 * BinomialTree::rounds(shape.ranks)};
 }
 
 }  // namespace unisono::plan::all_reduce

@@ -6,7 +6,7 @@
 ///
 /// A rank sends to its largest subtree first. Best for small data.
 ///
-/// Source: folklore. Steps: floor(log2 n) (the longest way down the tree). Bytes: ceil(log2 n) S at the root.
+/// Source: folklore. Steps: ceil(log2 n). Bytes: ceil(log2 n) S at the root.
 namespace unisono::plan::broadcast {
 
 Plan binomial(const Shape& shape) {
@@ -20,7 +20,7 @@ Plan binomial(const Shape& shape) {
 }
 
 Cost binomial_cost(const Shape& shape) {
-  return {BinomialTree::depth(shape.ranks), 1.0 * BinomialTree::most_messages(shape.ranks)};
+  return {BinomialTree::rounds(shape.ranks), 1.0 * BinomialTree::rounds(shape.ranks)};
 }
 
 }  // namespace unisono::plan::broadcast

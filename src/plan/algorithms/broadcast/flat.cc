@@ -4,7 +4,7 @@
 ///
 ///   0 -> 1, 0 -> 2, 0 -> 3
 ///
-/// Source: folklore. Steps: 1. Bytes: (n-1) S at the root.
+/// Source: folklore. Steps: n-1. Bytes: (n-1) S at the root.
 namespace unisono::plan::broadcast {
 
 Plan flat(const Shape& shape) {
@@ -18,6 +18,6 @@ Plan flat(const Shape& shape) {
   return std::move(b).build();
 }
 
-Cost flat_cost(const Shape& shape) { return {shape.ranks == 1 ? 0 : 1, 1.0 * (shape.ranks - 1)}; }
+Cost flat_cost(const Shape& shape) { return {shape.ranks - 1, 1.0 * (shape.ranks - 1)}; }
 
 }  // namespace unisono::plan::broadcast

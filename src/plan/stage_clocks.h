@@ -1,0 +1,55 @@
+#pragma once
+/// Finds races on stages while the verifier runs the plans. Part of the verifier.
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/verify_internal.h"
+
+namespace unisono::plan::verification {
+
+/// Vector clocks with one component for each lane of each rank. Only stages are shared between ranks, so plans without
+/// stages cost nothing here. Call enter() before the accesses of a step, leave() when it is done, and join() for each
+/// step on another lane that it comes after.
+class StageClocks {
+ public:
+  StageClocks(const Subject& subject, const Links& links, std::size_t cells);
+
+  void enter(GlobalStep g);
+  /// An access of step g; returns a step that is in conflict with it, or kNone.
+  GlobalStep read(GlobalStep g, std::uint32_t cell);
+  GlobalStep write(GlobalStep g, std::uint32_t cell);
+  void leave(GlobalStep g);
+  /// `later` comes after `earlier`; takes effect when `later` enters or leaves.
+  void join(GlobalStep later, GlobalStep earlier);
+
+ private:
+  struct Access {
+    std::uint32_t lane = 0, number = 0;
+    GlobalStep step = kNone;
+  };
+  struct Cell {
+    Access writer;
+    std::vector<Access> readers;
+  };
+  struct Edge {
+    GlobalStep earlier;
+    std::uint32_t next;
+  };
+  std::uint32_t* clock(std::uint32_t lane) { return clocks_.data() + std::size_t{lane} * lanes_; }
+  bool before(const Access& a, std::uint32_t lane) { return clock(lane)[a.lane] >= a.number; }
+  bool seen_elsewhere(GlobalStep g, const Links& links) const;
+
+  const Subject& subject_;
+  bool active_;
+  std::uint32_t lanes_ = 0;              ///< of all ranks together
+  std::vector<std::uint32_t> lane_of_;   ///< by step
+  std::vector<std::uint32_t> clocks_;    ///< by lane: where it is now
+  std::vector<std::uint32_t> snapshot_;  ///< by step: index in snapshots_, kNone where nobody looks
+  std::vector<std::uint32_t> snapshots_;
+  std::vector<std::uint32_t> incoming_;  ///< by step: head of a list in edges_
+  std::vector<Edge> edges_;
+  std::vector<Cell> cells_;
+};
+
+}  // namespace unisono::plan::verification

@@ -1,0 +1,132 @@
+#include "plan/unroll.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace unisono::plan {
+
+namespace {
+
+void repeat(std::vector<std::int32_t>& extents, std::int32_t times) {
+  const auto once = extents;
+  for (std::int32_t t = 1; t < times; t++) extents.insert(extents.end(), once.begin(), once.end());
+}
+
+class Unroller {
+ public:
+  Unroller(const Plan& plan, const Unrolling& how) : plan_(plan), how_(how), all_(plan) {
+    all_.steps.clear();
+    all_.refs.clear();
+    all_.deps.clear();
+    all_.lanes = static_cast<std::uint16_t>(how.slices * (plan.lanes + 1));
+    if (plan.staged) all_.channels = static_cast<std::uint16_t>(how.slices * (plan.channels + 1));
+    repeat(all_.in_extent, how.slices);
+    repeat(all_.out_extent, how.slices);
+    repeat(all_.scratch_extent, how.window);
+    repeat(all_.stage_extent, how.window);
+    for (const Step& step : plan.steps) {
+      if (step.op == OpCode::send || step.op == OpCode::recv) {
+        message_channels_ = std::max<std::uint16_t>(message_channels_, static_cast<std::uint16_t>(step.channel + 1));
+      }
+    }
+  }
+
+  Plan run() {
+    for (slice_ = 0; slice_ < how_.slices; slice_++) add_slice();
+    return std::move(all_);
+  }
+
+ private:
+  void add_slice() {
+    const std::vector<std::uint32_t> gate = add_gate();
+    const auto base = static_cast<std::uint32_t>(all_.steps.size());
+    std::vector<bool> begun(plan_.lanes, false);
+    std::vector<std::uint32_t> last(plan_.lanes, kNone);
+    for (std::uint32_t i = 0; i < plan_.steps.size(); i++) {
+      const Step& step = plan_.steps[i];
+      std::vector<std::uint32_t> deps;
+      for (const std::uint32_t dep : plan_.waits_for(step)) deps.push_back(base + dep);
+      if (!begun[step.lane]) deps.insert(deps.end(), gate.begin(), gate.end());
+      begun[step.lane] = true;
+      last[step.lane] = add_copy(step, deps);
+    }
+    std::erase(last, kNone);
+    if (plan_.staged) add_flag(OpCode::signal, -1, channel(slice_, plan_.channels), last);
+    ends_.push_back(std::move(last));
+  }
+
+  // The steps that the first step of each lane waits for.
+  std::vector<std::uint32_t> add_gate() {
+    const std::int32_t before = slice_ - how_.window;
+    if (before < 0) return {};
+    std::vector<std::uint32_t> gate = ends_[static_cast<std::size_t>(before)];
+    if (!plan_.staged || !how_.wait_for_done) return gate;
+    for (std::int32_t q = 0; q < plan_.shape.ranks; q++) {
+      if (q == plan_.shape.rank) continue;
+      add_flag(OpCode::wait, q, channel(before, plan_.channels), {});
+    }
+    gate.push_back(static_cast<std::uint32_t>(all_.steps.size() - 1));
+    return gate;
+  }
+
+  std::uint16_t channel(std::int32_t slice, std::int32_t c) const {
+    return static_cast<std::uint16_t>(slice * (plan_.channels + 1) + c);
+  }
+
+  void add_flag(OpCode op, std::int32_t peer, std::uint16_t flag, const std::vector<std::uint32_t>& deps) {
+    Step step;
+    step.op = op;
+    step.peer = peer;
+    step.channel = flag;
+    step.lane = static_cast<std::uint16_t>(slice_ * (plan_.lanes + 1) + plan_.lanes);
+    add(step, {}, {}, deps);
+  }
+
+  std::uint32_t add_copy(const Step& model, const std::vector<std::uint32_t>& deps) {
+    Step step = model;
+    step.lane = static_cast<std::uint16_t>(slice_ * (plan_.lanes + 1) + model.lane);
+    const bool message = model.op == OpCode::send || model.op == OpCode::recv;
+    step.channel = message ? static_cast<std::uint16_t>(slice_ * message_channels_ + model.channel)
+                           : channel(slice_, model.channel);
+    return add(step, moved(plan_.src(model)), moved(plan_.dst(model)), deps);
+  }
+
+  std::vector<Ref> moved(std::span<const Ref> refs) const {
+    std::vector<Ref> result(refs.begin(), refs.end());
+    for (Ref& ref : result) {
+      const bool own_copy = ref.space == Space::in || ref.space == Space::out;
+      const std::int32_t copy = own_copy ? slice_ : slice_ % how_.window;
+      ref.first += copy * static_cast<std::int32_t>(plan_.extents_of(ref.space).size());
+    }
+    return result;
+  }
+
+  std::uint32_t add(Step step, std::span<const Ref> src, std::span<const Ref> dst,
+                    const std::vector<std::uint32_t>& deps) {
+    step.src_begin = static_cast<std::uint32_t>(all_.refs.size());
+    step.src_count = static_cast<std::uint32_t>(src.size());
+    all_.refs.insert(all_.refs.end(), src.begin(), src.end());
+    step.dst_begin = static_cast<std::uint32_t>(all_.refs.size());
+    step.dst_count = static_cast<std::uint32_t>(dst.size());
+    all_.refs.insert(all_.refs.end(), dst.begin(), dst.end());
+    step.dep_begin = static_cast<std::uint32_t>(all_.deps.size());
+    step.dep_count = static_cast<std::uint32_t>(deps.size());
+    all_.deps.insert(all_.deps.end(), deps.begin(), deps.end());
+    all_.steps.push_back(step);
+    return static_cast<std::uint32_t>(all_.steps.size() - 1);
+  }
+
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  const Plan& plan_;
+  const Unrolling& how_;
+  Plan all_;
+  std::uint16_t message_channels_ = 1;
+  std::int32_t slice_ = 0;
+  std::vector<std::vector<std::uint32_t>> ends_;  ///< by slice: the last step of each lane
+};
+
+}  // namespace
+
+Plan unroll(const Plan& plan, const Unrolling& how) { return Unroller(plan, how).run(); }
+
+}  // namespace unisono::plan
