@@ -1,0 +1,150 @@
+#include "cli/bench_measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <span>
+#include <vector>
+
+namespace unisono::cli {
+
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+constexpr std::size_t kPage = 4096;
+
+double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// Where this rank's data lies for the problem, in place or not.
+Call make_call(const Problem& p, int rank, bool in_place, const MeasureOptions& options, const BenchMemory& memory) {
+  Call call;
+  call.collective = p.collective;
+  call.count = p.count;
+  call.dtype = p.dtype;
+  call.op = p.op;
+  call.root = p.root;
+  call.options.algorithm = options.algorithm;
+  const std::int64_t in = input_elements(p, rank);
+  const std::int64_t out = output_elements(p, rank);
+  std::byte* input = memory.input();
+  std::byte* output = memory.output();
+  if (in_place && in > 0 && out > 0) {
+    const std::int64_t own = rank * p.count * static_cast<std::int64_t>(size_of(p.dtype));
+    if (in > out) {
+      output = input + own;
+    } else {
+      input = out > in ? output + own : output;
+    }
+  }
+  call.input = in > 0 ? input : nullptr;
+  call.output = out > 0 ? output : nullptr;
+  return call;
+}
+
+/// Whether ranks can run ahead of each other in it, so that back-to-back calls would overlap.
+bool one_sided(Collective c) { return rooted(c); }
+
+/// Seconds of each iteration on this rank.
+std::vector<double> time_calls(const Group& group, const Call& call, std::int64_t iterations) {
+  std::vector<double> seconds(static_cast<std::size_t>(iterations));
+  const bool separate = one_sided(call.collective);
+  group.barrier();
+  auto start = SteadyClock::now();
+  for (double& s : seconds) {
+    if (separate) {
+      group.barrier();
+      start = SteadyClock::now();
+    }
+    group.run(call);
+    const auto end = SteadyClock::now();
+    s = seconds_between(start, end);
+    start = end;
+  }
+  return seconds;
+}
+
+/// As many as fit into a third of a second by what a few warm-up calls took, decided by rank 0 for all.
+std::int64_t choose_iterations(const Group& group, const Call& call, const MeasureOptions& options) {
+  for (std::int64_t i = 0; i < options.warmup; i++) group.run(call);
+  if (options.iterations) return *options.iterations;
+  constexpr double kBudget = 0.33;
+  auto samples = time_calls(group, call, 5);
+  std::sort(samples.begin(), samples.end());
+  double count = std::clamp(kBudget / std::max(samples[2], 1e-9), 10.0, 20000.0);
+  group.broadcast(std::span<double>(&count, 1));
+  return static_cast<std::int64_t>(count);
+}
+
+/// One more call on known values.
+std::int64_t count_wrong(const Group& group, const Problem& p, const Call& call) {
+  const auto element = static_cast<std::int64_t>(size_of(p.dtype));
+  constexpr int kGarbage = 0x5a;
+  auto* input = static_cast<std::byte*>(const_cast<void*>(call.input));  // the benchmark's own memory
+  if (call.output != nullptr)
+    std::memset(call.output, kGarbage, static_cast<std::size_t>(output_elements(p, group.rank()) * element));
+  if (input != nullptr) fill_input(p, group.rank(), input);
+  group.run(call);
+  std::int64_t wrong = call.output != nullptr ? wrong_in_output(p, group.rank(), call.output) : 0;
+  const auto* output = static_cast<const std::byte*>(call.output);
+  const bool apart = output == nullptr || input == nullptr ||
+                     output + output_elements(p, group.rank()) * element <= input ||
+                     input + input_elements(p, group.rank()) * element <= output;
+  if (apart && input != nullptr) wrong += wrong_in_input(p, group.rank(), input);  // must not have been written
+  group.all_reduce(std::span<std::int64_t>(&wrong, 1));
+  return wrong;
+}
+
+}  // namespace
+
+void BenchMemory::Free::operator()(std::byte* p) const noexcept { std::free(p); }
+
+BenchMemory::Block BenchMemory::allocate(std::size_t bytes) {
+  const std::size_t pages = std::max<std::size_t>(1, (bytes + kPage - 1) / kPage);
+  void* memory = std::aligned_alloc(kPage, pages * kPage);
+  if (memory == nullptr) throw std::bad_alloc();
+  std::memset(memory, 0, pages * kPage);
+  return Block(static_cast<std::byte*>(memory));
+}
+
+void BenchMemory::reserve(std::size_t input_bytes, std::size_t output_bytes) {
+  if (input_ == nullptr || input_bytes > input_bytes_) {
+    input_.reset();
+    input_ = allocate(input_bytes);
+    input_bytes_ = input_bytes;
+  }
+  if (output_ == nullptr || output_bytes > output_bytes_) {
+    output_.reset();
+    output_ = allocate(output_bytes);
+    output_bytes_ = output_bytes;
+  }
+}
+
+bool has_in_place(Collective collective) noexcept {
+  return collective != Collective::all_to_all && collective != Collective::barrier;
+}
+
+Measurement measure(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
+                    BenchMemory& memory) {
+  const auto element = size_of(problem.dtype);
+  const auto input_bytes = static_cast<std::size_t>(input_elements(problem, group.rank())) * element;
+  const auto output_bytes = static_cast<std::size_t>(output_elements(problem, group.rank())) * element;
+  memory.reserve(input_bytes, output_bytes);
+  std::memset(memory.input(), 0, input_bytes);  // zeros: sums of sums stay what they are, however often
+  std::memset(memory.output(), 0, output_bytes);
+  const Call call = make_call(problem, group.rank(), in_place, options, memory);
+
+  Measurement result;
+  auto seconds = time_calls(group, call, choose_iterations(group, call, options));
+  group.all_reduce(std::span<double>(seconds), ReduceOp::max);
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  result.seconds = *middle;
+  if (options.check) result.wrong = count_wrong(group, problem, call);
+  return result;
+}
+
+}  // namespace unisono::cli

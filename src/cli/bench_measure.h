@@ -1,0 +1,53 @@
+#pragma once
+/// Times and checks one collective on one group. Every rank calls these together.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/bench_values.h"
+#include "unisono/group.hpp"
+
+namespace unisono::cli {
+
+/// Input and output of the largest problem so far, page-aligned and touched.
+class BenchMemory {
+ public:
+  /// Make room; the contents are lost.
+  void reserve(std::size_t input_bytes, std::size_t output_bytes);
+  std::byte* input() const noexcept { return input_.get(); }
+  std::byte* output() const noexcept { return output_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const noexcept;
+  };
+  using Block = std::unique_ptr<std::byte[], Free>;
+  static Block allocate(std::size_t bytes);
+  Block input_, output_;
+  std::size_t input_bytes_ = 0, output_bytes_ = 0;
+};
+
+struct MeasureOptions {
+  std::string algorithm;                   ///< empty: the group's table
+  std::optional<std::int64_t> iterations;  ///< else as many as fit into a third of a second
+  std::int64_t warmup = 5;
+  bool check = false;
+};
+
+/// One half of a row.
+struct Measurement {
+  double seconds = 0;                 ///< the median over iterations of the slowest rank
+  std::optional<std::int64_t> wrong;  ///< elements over all ranks; nothing without check
+};
+
+/// Whether the collective can run in place (all_to_all cannot).
+bool has_in_place(Collective collective) noexcept;
+
+/// Runs `problem` on `group`. Blocks; throws what the group throws.
+Measurement measure(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
+                    BenchMemory& memory);
+
+}  // namespace unisono::cli
