@@ -63,6 +63,14 @@ void ring_all_gather(PlanBuilder& b) {
   }
 }
 
+std::vector<std::int32_t> all_ranks_but(std::int32_t ranks, std::int32_t without) {
+  std::vector<std::int32_t> rest;
+  for (std::int32_t q = 0; q < ranks; q++) {
+    if (q != without) rest.push_back(q);
+  }
+  return rest;
+}
+
 std::vector<std::int32_t> circulant_strides(std::int32_t n) {
   std::vector<std::int32_t> strides{n};
   while (strides.back() > 1) strides.push_back((strides.back() + 1) / 2);

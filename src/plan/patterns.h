@@ -1,6 +1,7 @@
 #pragma once
 /// Pieces that several algorithms are made of. Pure.
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -40,6 +41,12 @@ struct BinomialTree {
   /// Rounds from the root to the last leaf; also the most that any rank of n sends and receives on the tree, its parent's
   /// message included.
   static constexpr std::int32_t rounds(std::int32_t n) { return ceil_log2(n); }
+  /// Ranks in the largest subtree below the root; 0 for one rank.
+  static constexpr std::int32_t largest_subtree(std::int32_t n) {
+    if (n == 1) return 0;
+    const std::int32_t top = 1 << floor_log2(n - 1);
+    return std::max(n - top, top / 2);
+  }
 };
 
 /// Reduces every child's partial result and `own` into `into`, in the order of ranks, and returns where the sum is:
@@ -50,6 +57,10 @@ Ref reduce_children(PlanBuilder& b, const BinomialTree& tree, Ref own, Ref into)
 void ring_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into);
 /// The ring's all-gather over n blocks of `out`: block rank() must be there.
 void ring_all_gather(PlanBuilder& b);
+
+/// Stages that leave out the rank that needs no place: all ranks but `without`, and where rank q is among them.
+std::vector<std::int32_t> all_ranks_but(std::int32_t ranks, std::int32_t without);
+constexpr std::int32_t place_without_own(std::int32_t q, std::int32_t without) { return q < without ? q : q - 1; }
 
 /// The strides of the circulant algorithms for n ranks: n halved, rounding up, until 1 (17: 17 9 5 3 2 1).
 std::vector<std::int32_t> circulant_strides(std::int32_t n);
