@@ -17,22 +17,22 @@ std::int64_t choose_slice(int size) {
 }
 }  // namespace
 
-Domain::Domain(transport::SharedSegment& segment, int rank, int size, std::uint64_t control_offset)
+Domain::Domain(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset)
     : segment_(segment),
       rank_(rank),
       control_offset_(control_offset),
       own_(new (segment.base() + control_offset) ControlBlock{}),
       control_(size, nullptr),
       views_(size, nullptr),
-      slice_bytes_(choose_slice(size)),
+      slice_bytes_(slice_bytes > 0 ? slice_bytes : choose_slice(size)),
       stage_bytes_(kWindow * static_cast<std::uint64_t>(slice_bytes_) * static_cast<std::uint64_t>(size)) {
   control_[rank] = own_;
 }
 
-Result<std::unique_ptr<Domain>> Domain::create(transport::SharedSegment& segment, int rank, int size) {
+Result<std::unique_ptr<Domain>> Domain::create(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes) {
   auto offset = segment.allocate(sizeof(ControlBlock));
   if (!offset) return offset.status().with_context("shared memory for a group's control block");
-  return std::unique_ptr<Domain>(new Domain(segment, rank, size, *offset));
+  return std::unique_ptr<Domain>(new Domain(segment, rank, size, slice_bytes, *offset));
 }
 
 Domain::~Domain() {

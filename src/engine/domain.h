@@ -49,7 +49,8 @@ struct StagePayload {
 /// Thread-safety: one thread at a time (the one that runs the group's operations).
 class Domain {
  public:
-  static Result<std::unique_ptr<Domain>> create(transport::SharedSegment& segment, int rank, int size);
+  /// `slice_bytes` 0: chosen from the size; otherwise a multiple of 64, the same on all ranks.
+  static Result<std::unique_ptr<Domain>> create(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes = 0);
   ~Domain();
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
@@ -106,7 +107,7 @@ class Domain {
   const std::byte* stage(int q, std::uint64_t offset) const noexcept { return views_[q] ? views_[q]->at(offset, stage_bytes_) : nullptr; }
 
  private:
-  Domain(transport::SharedSegment& segment, int rank, int size, std::uint64_t control_offset);
+  Domain(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset);
   void wake_all() noexcept;
 
   transport::SharedSegment& segment_;

@@ -78,7 +78,8 @@ class InprocTransport final : public Transport {
   void poll(TimePoint now, std::vector<Event>& events) override;
   void attach(Poller&) override {}  // everything comes through the doorbell
   SharedSegment* segment() noexcept override { return node_->segment.get(); }
-  TimePoint next_deadline() const noexcept override { return next_; }
+  /// News come without a descriptor: they are due at once.
+  TimePoint next_deadline() const noexcept override { return node_->noticed() ? TimePoint::min() : next_; }
 
  private:
   /// A handshake in progress, then the exchange of memory.

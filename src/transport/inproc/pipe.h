@@ -37,6 +37,7 @@ class Node {
 
   /// Something changed: poll() has work.
   void notify() noexcept;
+  bool noticed() const noexcept { return notice_.load(std::memory_order_acquire); }
   bool take_notice() noexcept { return notice_.exchange(false, std::memory_order_acq_rel); }
   void knock(Knock knock);
   void tell_death(const PeerId& peer);

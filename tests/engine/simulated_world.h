@@ -1,0 +1,75 @@
+#pragma once
+/// All ranks of a group in one thread, in virtual time, over the in-process transport made faulty on purpose: every run is a
+/// function of its seed.
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/domain.h"
+#include "engine/messenger.h"
+#include "engine/operation.h"
+#include "transport/transports.h"
+
+namespace unisono::engine::test {
+
+struct Chaos {
+  std::uint64_t seed = 1;
+  bool partial = false;
+  Duration max_delay{0};
+};
+
+/// One rank.
+struct SimulatedRank {
+  PeerId id;
+  std::unique_ptr<transport::Poller> poller;
+  std::unique_ptr<Messenger> messenger;
+  transport::SharedSegment* segment = nullptr;
+  std::unique_ptr<Domain> domain;
+  std::shared_ptr<Failure> failure = std::make_shared<Failure>();
+  std::vector<std::byte> scratch;
+  std::uint64_t sequence = 0;
+};
+
+/// What all ranks call, and what each got.
+struct Scenario {
+  Collective collective = Collective::all_reduce;
+  std::string algorithm;
+  DType dtype = DType::i64;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  std::int64_t count = 0;
+  std::vector<std::int64_t> counts;
+  bool in_place = false;
+};
+
+class SimulatedWorld {
+ public:
+  SimulatedWorld(int size, const Chaos& chaos, std::int64_t slice_bytes);
+  int size() const { return static_cast<int>(ranks_.size()); }
+
+  /// Runs the scenario on all ranks with a schedule drawn from the seed; "" when every rank ended with the right result,
+  /// else what went wrong. `kill_after` >= 0: rank `victim` dies after so many turns; then the others must either have
+  /// the right result or fail with a RankFailure that names it.
+  std::string run(const Scenario& scenario, int victim = -1, int kill_after = -1);
+  /// Turns taken so far, and a hash over which rank took each and whether it moved: equal for equal seeds.
+  std::uint64_t trace() const { return trace_; }
+  SimulatedRank& rank(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
+
+ private:
+  void connect();
+  std::unique_ptr<Operation> make(const Scenario& scenario, int r, std::vector<std::int64_t>& in, std::vector<std::int64_t>& out);
+  std::string check(const Scenario& scenario, int r, const std::vector<std::int64_t>& in, const std::vector<std::int64_t>& out) const;
+
+  ManualClock clock_;
+  std::mt19937_64 random_;
+  std::int64_t slice_bytes_;
+  std::shared_ptr<transport::InprocHub> hub_;
+  std::vector<std::unique_ptr<SimulatedRank>> ranks_;
+  std::uint64_t trace_ = 0;
+};
+
+}  // namespace unisono::engine::test

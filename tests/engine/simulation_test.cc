@@ -1,0 +1,99 @@
+/// Every algorithm of the registry, run by the real engine over the real in-process channels, in one thread and in virtual
+/// time, with schedules and faults drawn from seeds. A failure prints the seed that repeats it.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "engine/simulated_world.h"
+#include "plan/registry.h"
+
+namespace unisono::engine::test {
+namespace {
+
+/// More seeds in the long suite.
+int seeds(int usual) {
+  const char* scale = std::getenv("UNISONO_TEST_SCALE");
+  return usual * (scale ? std::max(1, std::atoi(scale)) : 1);
+}
+
+std::string name(const plan::Algorithm& a) { return std::string(name_of(a.collective)) + " " + std::string(a.name); }
+
+/// Scenarios of one algorithm for n ranks: nothing, one element, fewer elements than ranks, odd, several slices; uneven counts.
+std::vector<Scenario> scenarios(const plan::Algorithm& a, int n) {
+  std::vector<Scenario> list;
+  for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, static_cast<std::int64_t>(n) - 1, std::int64_t{61}, std::int64_t{997}})
+    for (const bool in_place : {false, true}) {
+      if (in_place && a.collective == Collective::all_to_all) continue;
+      Scenario s;
+      s.collective = a.collective;
+      s.algorithm = a.name;
+      s.count = count;
+      s.in_place = in_place;
+      s.root = rooted(a.collective) ? static_cast<int>(count % n) : 0;
+      list.push_back(s);
+      const bool by_rank = a.collective == Collective::all_gather || a.collective == Collective::gather || a.collective == Collective::scatter ||
+                           a.collective == Collective::reduce_scatter;
+      if (!by_rank || a.even_only) continue;
+      for (int q = 0; q < n; q++) s.counts.push_back(q % 3 == 1 ? 0 : count / (q + 1));
+      list.push_back(s);
+    }
+  return list;
+}
+
+TEST(Simulation, EveryAlgorithmIsRightUnderRandomSchedules) {
+  for (const int n : {1, 2, 3, 4, 5, 8}) {
+    for (int seed = 1; seed <= seeds(1); seed++) {
+      SimulatedWorld world(n, {static_cast<std::uint64_t>(seed * 100 + n)}, 512);
+      for (const plan::Algorithm& a : plan::algorithms())
+        for (const Scenario& s : scenarios(a, n))
+          ASSERT_EQ(world.run(s), "") << name(a) << ", " << n << " ranks, count " << s.count << (s.counts.empty() ? "" : " uneven")
+                                      << (s.in_place ? ", in place" : "") << ", root " << s.root << ", seed " << seed;
+    }
+  }
+}
+
+TEST(Simulation, PartialReadsAndDelaysChangeNothing) {
+  for (const int n : {2, 3, 5}) {
+    for (int seed = 1; seed <= seeds(1); seed++) {
+      SimulatedWorld world(n, {static_cast<std::uint64_t>(seed * 1000 + n), true, std::chrono::microseconds(50)}, 512);
+      for (const plan::Algorithm& a : plan::algorithms())
+        for (const Scenario& s : scenarios(a, n)) {
+          if (s.count > 100) continue;
+          ASSERT_EQ(world.run(s), "") << name(a) << ", " << n << " ranks, count " << s.count << (s.counts.empty() ? "" : " uneven")
+                                      << (s.in_place ? ", in place" : "") << ", root " << s.root << ", seed " << seed;
+        }
+    }
+  }
+}
+
+TEST(Simulation, ADeathIsBlamedOnTheDead) {
+  std::mt19937_64 random(42);
+  const auto all = plan::algorithms();
+  for (int seed = 1; seed <= seeds(150); seed++) {
+    const int n = 2 + static_cast<int>(random() % 5);
+    const plan::Algorithm& a = all[random() % all.size()];
+    SimulatedWorld world(n, {static_cast<std::uint64_t>(seed), random() % 2 == 0, Duration(random() % 20000)}, 256);
+    const auto list = scenarios(a, n);
+    const Scenario& s = list[random() % list.size()];
+    const int victim = static_cast<int>(random() % static_cast<std::uint64_t>(n));
+    const int when = static_cast<int>(random() % 400);
+    ASSERT_EQ(world.run(s, victim, when), "") << name(a) << ", " << n << " ranks, victim " << victim << " after " << when << " turns, seed " << seed;
+  }
+}
+
+TEST(Simulation, TheSameSeedIsTheSameRun) {
+  std::uint64_t traces[2];
+  for (std::uint64_t& trace : traces) {
+    SimulatedWorld world(4, {99, true, std::chrono::microseconds(20)}, 512);
+    Scenario s;
+    s.algorithm = "ring";
+    s.count = 500;
+    ASSERT_EQ(world.run(s), "");
+    trace = world.trace();
+  }
+  EXPECT_EQ(traces[0], traces[1]);
+}
+
+}  // namespace
+}  // namespace unisono::engine::test
