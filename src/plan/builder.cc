@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <utility>
 
 #include "plan/layout.h"
@@ -10,12 +9,6 @@
 namespace unisono::plan {
 
 namespace {
-
-std::vector<std::int32_t> iota(std::int32_t first, std::int32_t count) {
-  std::vector<std::int32_t> v(static_cast<std::size_t>(count));
-  std::iota(v.begin(), v.end(), first);
-  return v;
-}
 
 bool adjacent(const Ref& a, const Ref& b) {
   return a.space == b.space && a.rank == b.rank && a.first + a.count == b.first && a.space != Space::stage;
@@ -36,45 +29,13 @@ PlanBuilder::PlanBuilder(Collective collective, std::string_view algorithm, cons
   plan_.collective = collective;
   plan_.algorithm = algorithm;
   plan_.shape = shape;
-  lay_out(blocks);
+  Layout layout = layout_of(collective, shape, blocks);
+  plan_.extents = layout.extents;
+  plan_.in_extent = std::move(layout.in);
+  plan_.out_extent = std::move(layout.out);
   alias();
   send_lane_.assign(static_cast<std::size_t>(shape.ranks), -1);
   recv_lane_.assign(static_cast<std::size_t>(shape.ranks), -1);
-}
-
-void PlanBuilder::lay_out(std::int32_t blocks) {
-  const std::int32_t n = ranks(), r = rank();
-  const bool at_root = r == root();
-  auto& in = plan_.in_extent;
-  auto& out = plan_.out_extent;
-  plan_.extents = n;
-  switch (plan_.collective) {
-    case Collective::all_reduce:
-    case Collective::reduce:
-    case Collective::broadcast:
-      plan_.extents = blocks;
-      if (plan_.collective != Collective::broadcast || at_root) in = iota(0, blocks);
-      if (plan_.collective != Collective::reduce || at_root) out = iota(0, blocks);
-      break;
-    case Collective::all_gather:
-    case Collective::gather:
-      in = {r};
-      if (plan_.collective == Collective::all_gather || at_root) out = iota(0, n);
-      break;
-    case Collective::reduce_scatter:
-    case Collective::scatter:
-      if (plan_.collective == Collective::reduce_scatter || at_root) in = iota(0, n);
-      out = {r};
-      break;
-    case Collective::all_to_all:
-      plan_.extents = n * n;
-      in = iota(r * n, n);
-      for (std::int32_t i = 0; i < n; i++) out.push_back(i * n + r);
-      break;
-    case Collective::barrier:
-      plan_.extents = 0;
-      break;
-  }
 }
 
 void PlanBuilder::alias() {

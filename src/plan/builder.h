@@ -93,7 +93,6 @@ class PlanBuilder {
     std::uint32_t step, next;
   };
 
-  void lay_out(std::int32_t blocks);
   void alias();
   StepId add(OpCode op, std::int32_t peer, std::uint16_t channel, std::span<const Ref> dst, std::span<const Ref> src,
              bool final = false);

@@ -1,5 +1,5 @@
 #pragma once
-/// Which blocks ir.h lets a caller alias. Pure.
+/// The blocks that ir.h gives each collective, and which of them a caller may alias. Pure.
 
 #include <cstdint>
 #include <vector>
@@ -7,6 +7,17 @@
 #include "plan/ir.h"
 
 namespace unisono::plan {
+
+/// The extents of a rank's input and output blocks.
+struct Layout {
+  std::int32_t extents = 0;  ///< how many there are in all
+  std::vector<std::int32_t> in, out;
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+/// The layout of `collective` at one rank. `blocks` is the k of ir.h: into how many extents all_reduce, reduce and
+/// broadcast cut the vector; the others have theirs by definition.
+Layout layout_of(Collective collective, const Shape& shape, std::int32_t blocks);
 
 /// Block `in` of the input may be the same memory as block `out` of the output.
 struct AliasedBlocks {

@@ -49,6 +49,12 @@ class StructureCheck {
       findings_.add(Fault::layout, rank_, -1,
                     fmt::format("rank {}'s plan is for another shape or collective than rank 0's", rank_));
     }
+    const Layout expected = layout_of(plan_.collective, plan_.shape, plan_.extents);
+    if (!repeats(plan_.in_extent, expected.in) || !repeats(plan_.out_extent, expected.out)) {
+      findings_.add(
+          Fault::layout, rank_, -1,
+          fmt::format("rank {}'s input or output blocks are not those of {}", rank_, name_of(plan_.collective)));
+    }
     if (plan_.stage_extent.size() != first.stage_extent.size() || plan_.channels != first.channels ||
         plan_.staged != first.staged) {
       findings_.add(Fault::signal, rank_, -1,
@@ -63,6 +69,14 @@ class StructureCheck {
             fmt::format("rank {}: a block of {} has extent {} of {}", rank_, name_of(space), e, plan_.extents));
       }
     }
+  }
+
+  bool repeats(const std::vector<std::int32_t>& blocks, const std::vector<std::int32_t>& once) const {
+    if (blocks.size() != once.size() * static_cast<std::size_t>(subject_.slices)) return false;
+    for (std::size_t i = 0; i < blocks.size(); i++) {
+      if (blocks[i] != once[i % once.size()]) return false;
+    }
+    return true;
   }
 
   bool good(const Ref& ref) const {
