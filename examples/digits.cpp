@@ -45,7 +45,7 @@ Digits load(const char* path) {
     image.pop_back();
   }
   if (digits.images.empty()) throw std::runtime_error(std::string(path) + ": no digits; write it with digits_csv.py");
-  digits.training = digits.images.size() * 4 / 5;
+  digits.training = digits.images.size() - digits.images.size() / 5;
   return digits;
 }
 
