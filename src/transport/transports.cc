@@ -4,12 +4,14 @@
 #include <array>
 
 #include "transport/shm/endpoint.h"
+#include "transport/tcp/tcp.h"
 
 namespace unisono::transport {
 
 namespace {
 constexpr std::array kTransports{
     Kind{"shm", "shared memory between processes of one host", true, shm::make_shm},
+    Kind{"tcp", "streams between hosts", false, tcp::make_tcp},
 };
 }  // namespace
 

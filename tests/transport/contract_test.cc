@@ -26,10 +26,8 @@ const Arena kArenas[] = {
     {"shm_threads", "shm", false, {}, false},
     {"shm_processes", "shm", true, {}, false},
     {"inproc", "inproc", false, {}, false},
-#ifdef UNISONO_HAS_TCP
     {"tcp", "tcp", false, {}, false},
     {"tcp_processes", "tcp", true, {}, false},
-#endif
 #ifdef UNISONO_HAS_FAULTY
     {"tcp_partial", "tcp", false, partial_faults(), true},
     {"inproc_partial_late", "inproc", false, partial_and_late(), true},
@@ -201,7 +199,7 @@ TEST_P(Contract, DeliversEverythingWrittenBeforeClosing) {
         site.drop(link);
         board.meet();
         // Held-back bytes and lingering ends are the transport's business now.
-        site.until([&] { return board.word(0).load() == 1; }, 20s);
+        EXPECT_TRUE(site.meanwhile([&] { return board.word(0).load() == 1; }));
       },
       [&](Site& site, std::unique_ptr<Link> link, Board& board) {
         const std::byte unread[100] = {};
@@ -212,7 +210,7 @@ TEST_P(Contract, DeliversEverythingWrittenBeforeClosing) {
         EXPECT_EQ(site.read_to_end(*link, in), Io::State::closed);
         EXPECT_TRUE(in == pattern(60000, 5)) << in.size() << " bytes";
         // Writing to somebody who left fails, at once or when the network has found out.
-        EXPECT_TRUE(site.until([&] {
+        EXPECT_TRUE(site.meanwhile([&] {
           const ConstPart part[1] = {unread};
           return link->write(part).state == Io::State::failed;
         }));
@@ -423,7 +421,7 @@ TEST_P(Contract, SeesThatThePeerHungUp) {
       GetParam(),
       [](Site& site, std::unique_ptr<Link> link, Board& board) {
         site.drop(link);
-        site.until([&] { return board.word(0).load() == 1; }, 20s);
+        EXPECT_TRUE(site.meanwhile([&] { return board.word(0).load() == 1; }));
       },
       [](Site& site, std::unique_ptr<Link> link, Board& board) {
         std::vector<std::byte> in;

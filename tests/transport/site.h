@@ -88,6 +88,14 @@ class Site {
     }
   }
 
+  /// The same for conditions that nobody wakes us for: looks again every few milliseconds.
+  bool meanwhile(const std::function<bool()>& done, Duration limit = 20s) {
+    const TimePoint end = clock.now() + limit;
+    while (!until(done, 2ms))
+      if (clock.now() >= end) return false;
+    return true;
+  }
+
   std::unique_ptr<Link> next_link(Duration limit = 20s) {
     if (!until([&] { return !ups.empty(); }, limit)) {
       ADD_FAILURE() << "no link came up" << (failures.empty() ? "" : ": " + failures.front().status.message());
