@@ -65,16 +65,31 @@ void put(Buffer& buffer, DType dtype, std::size_t offset, std::uint64_t bits) {
   std::memcpy(buffer.data() + offset, &bits, size_of(dtype));  // little end first, as on every machine we run on
 }
 
-/// `count` elements at `offset`; `rare` in 8 of them are special.
-Buffer make_source(DType dtype, std::size_t count, std::size_t offset, unsigned rare, std::mt19937_64& random) {
-  Buffer buffer(offset + count * size_of(dtype) + 64, kGuard);
-  const auto special = specials(dtype);
-  for (std::size_t i = 0; i < count; i++) {
-    const bool odd = random() % 8 < rare;
-    put(buffer, dtype, offset + i * size_of(dtype), odd ? special[random() % special.size()] : ordinary(dtype, random));
+/// A pool of random elements, of which `rare` in 8 are special; sources are cut from it at random places.
+class Values {
+ public:
+  Values(DType dtype, unsigned rare, std::uint64_t seed) : dtype_(dtype), random_(seed), pool_(kPool * size_of(dtype)) {
+    const auto special = specials(dtype);
+    for (std::size_t i = 0; i < kPool; i++) {
+      const bool odd = random_() % 8 < rare;
+      put(pool_, dtype, i * size_of(dtype), odd ? special[random_() % special.size()] : ordinary(dtype, random_));
+    }
   }
-  return buffer;
-}
+
+  /// `count` elements at `offset` of a buffer that has guard bytes around them.
+  Buffer source(std::size_t count, std::size_t offset) {
+    Buffer buffer(offset + count * size_of(dtype_) + 64, kGuard);
+    const std::size_t from = random_() % (kPool - count) * size_of(dtype_);
+    std::memcpy(buffer.data() + offset, pool_.data() + from, count * size_of(dtype_));
+    return buffer;
+  }
+
+ private:
+  static constexpr std::size_t kPool = 1 << 15;
+  DType dtype_;
+  std::mt19937_64 random_;
+  Buffer pool_;
+};
 
 /// Who is written: buffers of their own, or one of the sources.
 enum class Target { separate, first, last, both_sources, both_separate };
@@ -148,15 +163,14 @@ class Sets : public testing::TestWithParam<std::tuple<const KernelSet*, DType>> 
     f(Reduce{dtype(), ReduceOp::max, 7});
   }
 
-  void check_all_targets(const Reduce& what, std::size_t k, std::size_t count, unsigned rare,
-                         std::mt19937_64& random) const {
+  void check_all_targets(const Reduce& what, std::size_t k, std::size_t count, Values& values) const {
     for (std::size_t shift = 0; shift < 5; shift++) {
       Case c{what, k, count, {}, Target::separate};
       std::vector<Buffer> buffers;
-      for (std::size_t q = 0; q < k + 2;
-           q++) {  // 0..3 elements, different for each buffer, and a byte that no type likes
+      // Shifted by 0 to 3 elements, differently for each buffer; and by bytes that no type likes.
+      for (std::size_t q = 0; q < k + 2; q++) {
         c.offsets.push_back(shift == 4 ? 1 + q % 3 : (shift + q) % 4 * size_of(dtype()));
-        buffers.push_back(make_source(dtype(), count, c.offsets.back(), rare, random));
+        buffers.push_back(values.source(count, c.offsets.back()));
       }
       c.target = kTargets[shift];
       check(set(), c, buffers);
@@ -167,12 +181,11 @@ class Sets : public testing::TestWithParam<std::tuple<const KernelSet*, DType>> 
 };
 
 TEST_P(Sets, EqualTheReference) {
-  std::mt19937_64 random(1);
+  Values values(dtype(), 2, 1);
   for_each_op([&](const Reduce& what) {
-    for (const std::size_t k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 23})
-      for (const std::size_t count : {1, 3, 7, 15, 17, 63, 65, 131, 257, 1023}) {
-        if (count > 300 && k > 4) continue;
-        check_all_targets(what, k, count, 2, random);
+    for (const std::size_t k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
+      for (const std::size_t count : {1, 3, 7, 17, 63, 131, 257}) {
+        check_all_targets(what, k, count, values);
         if (HasFatalFailure()) return;
       }
   });
@@ -180,10 +193,22 @@ TEST_P(Sets, EqualTheReference) {
 
 /// Every length up to beyond the largest block that is handled at once: each way of ending.
 TEST_P(Sets, EveryCount) {
-  std::mt19937_64 random(2);
+  Values values(dtype(), 1, 2);
   for_each_op([&](const Reduce& what) {
-    for (std::size_t count = 0; count < 280; count++) {
-      check_all_targets(what, 2, count, 1, random);
+    for (std::size_t count = 0; count < 280; count += count < 70 ? 1 : 3) {
+      check_all_targets(what, 2, count, values);
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
+/// More sources than are read side by side, and enough elements for the blocks that are then summed group by group.
+TEST_P(Sets, ManySources) {
+  Values values(dtype(), 1, 4);
+  const std::size_t count = 8192 / size_of(dtype()) + 13;
+  for_each_op([&](const Reduce& what) {
+    for (const std::size_t k : {8, 9, 16, 17, 25}) {
+      check_all_targets(what, k, count, values);
       if (HasFatalFailure()) return;
     }
   });
@@ -205,7 +230,7 @@ class FloatingSets : public Sets {};
 
 /// A NaN in any one place of any one source reaches exactly that element of the result.
 TEST_P(FloatingSets, NanAtEveryPosition) {
-  std::mt19937_64 random(3);
+  Values values(dtype(), 0, 3);
   const std::uint64_t nan = specials(dtype())[5];
   constexpr std::size_t kCount = 133;
   for_each_op([&](const Reduce& what) {
@@ -213,7 +238,7 @@ TEST_P(FloatingSets, NanAtEveryPosition) {
       for (std::size_t i = 0; i < kCount; i++) {
         Case c{what, 3, kCount, {0, 0, 0, 0, 0}, Target::separate};
         std::vector<Buffer> buffers;
-        for (int b = 0; b < 5; b++) buffers.push_back(make_source(dtype(), kCount, 0, 0, random));
+        for (int b = 0; b < 5; b++) buffers.push_back(values.source(kCount, 0));
         put(buffers[q], dtype(), i * size_of(dtype()), nan);
         check(set(), c, buffers);
         if (HasFatalFailure()) return;
