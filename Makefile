@@ -57,7 +57,7 @@ tidy: deps ## clang-tidy over the sources (slow; needs Debian's clang-tidy-19)
 
 .PHONY: format
 format: deps $(STAMPS)/dev ## format C++ and Python in place
-	@git ls-files -z --cached --others --exclude-standard -- '*.cc' '*.h' '*.hpp' | xargs -0 -r $(BIN)/clang-format -i
+	@git ls-files -z --cached --others --exclude-standard -- '*.cc' '*.cpp' '*.h' '*.hpp' | xargs -0 -r $(BIN)/clang-format -i
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
 
 .PHONY: bench-compare

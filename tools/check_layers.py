@@ -46,7 +46,7 @@ SIMD = re.compile(r"(\w*intrin|arm_neon|arm_sve)\.h$")  # kernels/ alone is tied
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 WARN_LINES, MAX_LINES = 400, 500
-SOURCES = {".cc", ".h", ".hpp", ".py"}
+SOURCES = {".cc", ".cpp", ".h", ".hpp", ".py"}
 
 
 def layer_of(path: Path) -> str | None:
@@ -91,7 +91,7 @@ def check_file(path: Path, layer: str | None) -> Iterator[str]:
     if header and "#pragma once" not in lines:
         yield "1: no #pragma once"
     for number, line in enumerate(lines, 1):
-        if header and re.match(r"\s*using\s+namespace\b", line):
+        if header and re.match(r"\s*using\s+namespace\s(?!.*_literals;)", line):
             yield f"{number}: using namespace in a header reaches everyone who includes it"
         match = INCLUDE.match(line)
         problem = check_include(layer, match[1], match[2]) if layer and match else None

@@ -93,7 +93,7 @@ def style(_: Settings) -> Result:
     """Formatting and static checks; a tool that is not there is named and counted as skipped."""
     result = Result()
     checks: list[tuple[str, list[str]]] = [
-        ("clang-format", ["--dry-run", "-Werror", *tracked("*.cc", "*.h", "*.hpp")]),
+        ("clang-format", ["--dry-run", "-Werror", *tracked("*.cc", "*.cpp", "*.h", "*.hpp")]),
         ("ruff", ["check", "."]),
         ("ruff", ["format", "--check", "."]),
         ("mypy", []),

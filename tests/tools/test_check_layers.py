@@ -34,6 +34,7 @@ def test_correct_code_passes(tmp_path: Path) -> None:
         tmp_path, "src/engine/CMakeLists.txt", "unisono_layer(engine SOURCES a.cc USES base kernels plan transport)\n"
     )
     write(tmp_path, "src/kernels/a.cc", "#include <immintrin.h>\n")
+    write(tmp_path, "tests/base/a.h", "#pragma once\nusing namespace std::chrono_literals;\n")
     write(tmp_path, "bindings/a.cc", '#include "local.h"\n#include "unisono/group.hpp"\n')
     assert check(tmp_path) == (0, "check_layers: every include and link agrees with the table\n")
 
