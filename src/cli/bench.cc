@@ -176,6 +176,7 @@ int launch_ranks(const Arguments& a) {
   add("--algorithm", a.measure.algorithm);
   add("--transport", a.transport);
   add("--json", a.json);
+  add("--seconds", fmt::format("{}", a.measure.seconds));
   add("--warmup", std::to_string(a.measure.warmup));
   if (a.measure.iterations) add("--iters", std::to_string(*a.measure.iterations));
   if (a.measure.check) command.emplace_back("--check");
@@ -224,8 +225,11 @@ void add_bench(CLI::App& app, int& status) {
   command->add_option("--json", a->json, "write the figures to this file");
   command->add_flag("--check", a->measure.check,
                     "verify every element of the results; any wrong one makes the exit status 1");
-  command->add_option("--iters", a->measure.iterations, "timed calls (default: a third of a second of them)")
+  command->add_option("--iters", a->measure.iterations, "timed calls (default: --seconds of them)")
       ->check(CLI::Range(1, 10'000'000));
+  command->add_option("--seconds", a->measure.seconds, "time to spend on each figure")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
   command->add_option("--warmup", a->measure.warmup, "calls before")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();

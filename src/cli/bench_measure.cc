@@ -67,14 +67,13 @@ std::vector<double> time_calls(const Group& group, const Call& call, std::int64_
   return seconds;
 }
 
-/// As many as fit into a third of a second by what a few warm-up calls took, decided by rank 0 for all.
+/// As many as fit into the time by what a few warm-up calls took, decided by rank 0 for all.
 std::int64_t choose_iterations(const Group& group, const Call& call, const MeasureOptions& options) {
   for (std::int64_t i = 0; i < options.warmup; i++) group.run(call);
   if (options.iterations) return *options.iterations;
-  constexpr double kBudget = 0.33;
   auto samples = time_calls(group, call, 5);
   std::sort(samples.begin(), samples.end());
-  double count = std::clamp(kBudget / std::max(samples[2], 1e-9), 10.0, 20000.0);
+  double count = std::clamp(options.seconds / std::max(samples[2], 1e-9), 10.0, 20000.0);
   group.broadcast(std::span<double>(&count, 1));
   return static_cast<std::int64_t>(count);
 }

@@ -32,7 +32,8 @@ class BenchMemory {
 
 struct MeasureOptions {
   std::string algorithm;                   ///< empty: the group's table
-  std::optional<std::int64_t> iterations;  ///< else as many as fit into a third of a second
+  std::optional<std::int64_t> iterations;  ///< else as many as fit into `seconds`
+  double seconds = 0.3;
   std::int64_t warmup = 5;
   bool check = false;
 };

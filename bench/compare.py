@@ -1,0 +1,160 @@
+"""Measure f32 all_reduce of unisono, Gloo, Open MPI and MPICH side by side on this host.
+
+Every library is driven by a program of ours that measures in the same way: buffers touched beforehand, in place, as
+many calls as fit into the same time, per call the time of the slowest rank, the median over calls. The libraries take
+turns within each round, so that whatever else the machine does falls on all of them; the figure is the median over
+rounds.
+Writes results.json, results.md and bandwidth.png. The exit status is 1 when unisono misses a floor.
+"""
+
+import argparse
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import libraries
+import report
+from libraries import Peer, Sample
+
+ROOT = Path(__file__).resolve().parent.parent
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def parse_size(text: str) -> int:
+    """Bytes: 8, 64K, 1M; K, M and G are powers of 1024."""
+    try:
+        return int(text[:-1]) * UNITS[text[-1].upper()] if text[-1:].upper() in UNITS else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 8, 64K or 1M") from None
+
+
+def size_list(text: str) -> list[int]:
+    sizes = [parse_size(part) for part in text.split(",")]
+    if any(size < 4 or size % 4 for size in sizes):
+        raise argparse.ArgumentTypeError("sizes are of f32 buffers: multiples of 4 bytes")
+    return sorted(set(sizes))
+
+
+def rank_list(text: str) -> list[int]:
+    try:
+        ranks = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 2,4") from None
+    if any(n < 1 for n in ranks):
+        raise argparse.ArgumentTypeError("at least one rank is needed")
+    return ranks
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bench/compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--ranks", type=rank_list, default=[2, 4], help="numbers of ranks, such as 2,4")
+    parser.add_argument("--sizes", type=size_list, help="bytes of the buffer, such as 8,64K,1M,64M")
+    parser.add_argument("--rounds", type=int, help="turns of every library (default 5, with --quick 1)")
+    parser.add_argument("--seconds", type=float, help="of calls a size and turn (default 0.5, with --quick 0.15)")
+    parser.add_argument("--quick", action="store_true", help="four sizes, one short round: a look, not a measurement")
+    parser.add_argument("--only", help=f"some of {','.join(libraries.NAMES)}")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "compare", help="folder for the results")
+    parser.add_argument("--unisono", type=Path, help="the command (default: .venv/bin/unisono, else from PATH)")
+    parser.add_argument(
+        "--python", type=Path, help="an interpreter that has the unisono package (default: the one beside the command)"
+    )
+    parser.add_argument("--torch-python", type=Path, help="an interpreter that has torch")
+    parser.add_argument(
+        "--install", action="store_true", help="install the peers (Debian packages as root, torch) and stop"
+    )
+    args = parser.parse_args()
+    default = "8,64K,1M,64M" if args.quick else "8,256,4K,16K,64K,256K,1M,4M,16M,64M"
+    args.sizes = args.sizes or size_list(default)
+    args.rounds = args.rounds or (1 if args.quick else 5)
+    args.seconds = args.seconds or (0.15 if args.quick else 0.5)
+    if args.only and (unknown := set(args.only.split(",")) - set(libraries.NAMES)):
+        parser.error(f"--only: no {', '.join(sorted(unknown))}; there are {', '.join(libraries.NAMES)}")
+    return args
+
+
+def install() -> None:
+    """The peers: Debian's MPIs, and torch with what the plot needs, for exactly the versions that are compared."""
+    subprocess.run([ROOT / "tools" / "install_deps.sh", "--peers"], check=True)
+    if libraries.find_python("torch", "matplotlib") is None:
+        venv = ROOT / "build" / "peers" / "venv"
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        requirements = ROOT / "tools" / "requirements-torch.txt"
+        subprocess.run([venv / "bin" / "pip", "install", "-q", "-r", requirements, "numpy", "matplotlib"], check=True)
+    print("bench/compare: the peers are installed")
+
+
+def run_rounds(present: list[Peer], args: argparse.Namespace) -> list[Sample]:
+    """All turns of all libraries; a library that fails is left out from then on, with its reason."""
+    samples: list[Sample] = []
+    for turn in range(args.rounds):
+        for ranks in args.ranks:
+            for peer in present:
+                if peer.reason:
+                    continue
+                print(f"round {turn + 1}/{args.rounds}, {ranks} ranks: {peer.title}", file=sys.stderr, flush=True)
+                sizes = [8] if peer.name == "python" else args.sizes
+                try:
+                    samples += peer.run(ranks, sizes, args.seconds)
+                except libraries.LibraryError as failure:
+                    peer.reason = str(failure)
+                    print(f"  failed: {peer.reason}", file=sys.stderr)
+    return samples
+
+
+def combine(samples: list[Sample]) -> list[dict]:
+    """The median over rounds of each library, number of ranks and size, with the extremes."""
+    groups: dict[tuple[str, int, int], list[float]] = {}
+    for sample in samples:
+        groups.setdefault((sample.peer, sample.ranks, sample.bytes), []).append(sample.time_us)
+    rows = []
+    for (peer, ranks, size), times in groups.items():
+        time_us = statistics.median(times)
+        row = {"library": peer, "ranks": ranks, "bytes": size, "time_us": round(time_us, 4)}
+        row |= {
+            "algbw_gbps": round(size / time_us / 1e3, 6),
+            "min_us": min(times),
+            "max_us": max(times),
+            "rounds": len(times),
+        }
+        rows.append(row)
+    return rows
+
+
+def main() -> int:
+    args = parse_arguments()
+    if args.install:
+        install()
+        return 0
+    wanted = args.only.split(",") if args.only else list(libraries.NAMES)
+    all_peers = [peer for peer in libraries.make_all(args) if peer.name in wanted]
+    for peer in all_peers:
+        peer.prepare()
+        if peer.reason:
+            print(f"{peer.title}: SKIPPED: {peer.reason}", file=sys.stderr)
+    rows = combine(run_rounds(all_peers, args))
+    result = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": report.describe_machine(),
+        "rounds": args.rounds,
+        "seconds": args.seconds,
+        "libraries": {p.name: {"title": p.title, "version": p.version, "skipped": p.reason or None} for p in all_peers},
+        "rows": rows,
+        "floors": report.check_floors(rows, {p.name: p.reason for p in all_peers}),
+    }
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
+    text = report.to_markdown(result)
+    (args.out / "results.md").write_text(text)
+    print(text)
+    missing = report.plot(result, args.out / "bandwidth.png")
+    print(f"written: {args.out}/results.json, results.md" + (f"; no plot: {missing}" if missing else ", bandwidth.png"))
+    return 1 if any(floor["verdict"] == "FAIL" for floor in result["floors"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

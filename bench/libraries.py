@@ -1,0 +1,250 @@
+"""The libraries that are compared: how each is found, and how one turn of it is run. Their programs are in peers/."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAMS = Path(__file__).resolve().parent / "peers"
+ROOT = PROGRAMS.parent.parent
+NAMES = ("unisono", "python", "gloo", "openmpi", "mpich")
+TIME_LIMIT = 600  # seconds of one turn; a hang is a failure
+
+
+class LibraryError(Exception):
+    """A library's program did not do its work; says why."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One size in one turn."""
+
+    peer: str
+    ranks: int
+    bytes: int
+    time_us: float
+
+
+def find_python(*modules: str) -> Path | None:
+    """An interpreter that can import the modules: this one, .venv's, the one that --install makes."""
+    code = "import importlib.util, sys; sys.exit(not all(importlib.util.find_spec(m) for m in sys.argv[1:]))"
+    for python in (Path(sys.executable), ROOT / ".venv/bin/python", ROOT / "build/peers/venv/bin/python"):
+        if (
+            python.exists()
+            and subprocess.run([python, "-c", code, *modules], check=False, capture_output=True).returncode == 0
+        ):
+            return python
+    return None
+
+
+def run_program(command: list[str | Path], environment: dict[str, str] | None = None) -> str:
+    """Standard output of a program that succeeds within the limit."""
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            env=os.environ | (environment or {}),
+        )
+    except subprocess.TimeoutExpired:
+        raise LibraryError(f"{Path(command[0]).name} took longer than {TIME_LIMIT} s") from None
+    except OSError as error:
+        raise LibraryError(str(error)) from None
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+        raise LibraryError(f"{Path(command[0]).name} ended with {done.returncode}: {last}")
+    return done.stdout
+
+
+def parse_lines(peer: str, output: str) -> list[Sample]:
+    """The rows that a program in peers/ prints."""
+    rows = [json.loads(line[line.index("{") :]) for line in output.splitlines() if "{" in line]  # a launcher may prefix
+    return [Sample(peer, row["ranks"], row["bytes"], row["time_us"]) for row in rows]
+
+
+class Peer:
+    """A library. `reason`, when set, says why it is left out."""
+
+    name = ""
+    title = ""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self.version = ""
+
+    def prepare(self) -> None:
+        """Find it and build its program; sets `reason` when that is not possible."""
+        try:
+            self.find()
+        except LibraryError as failure:
+            self.reason = str(failure)
+
+    def find(self) -> None:
+        raise NotImplementedError
+
+    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+        raise NotImplementedError
+
+
+class Unisono(Peer):
+    """Through `unisono bench`, in C++."""
+
+    name = "unisono"
+    title = "unisono"
+
+    def __init__(self, command: Path | None) -> None:
+        super().__init__()
+        beside = ROOT / ".venv/bin/unisono"
+        found = command or (beside if beside.exists() else shutil.which("unisono"))
+        self.command = Path(found) if found else None
+
+    def find(self) -> None:
+        if self.command is None or not self.command.exists():
+            raise LibraryError(f"no command {self.command or 'unisono'}: make build, or --unisono PATH")
+        described = subprocess.run(
+            ["git", "-C", ROOT, "describe", "--always", "--dirty"], check=False, capture_output=True, text=True
+        )
+        self.version = described.stdout.strip()
+
+    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "rows.json"
+            names = ",".join(str(size) for size in sizes)
+            run_program(
+                [
+                    self.command,
+                    "bench",
+                    "all_reduce",
+                    "-n",
+                    str(ranks),
+                    "--sizes",
+                    names,
+                    "--seconds",
+                    str(seconds),
+                    "--json",
+                    file,
+                ]
+            )
+            rows = json.loads(file.read_text())
+        return [Sample(self.name, row["ranks"], row["bytes"], row["time_us"]) for row in rows if row["in_place"]]
+
+
+class UnisonoPython(Peer):
+    """The same from Python on a NumPy array, at 8 bytes only: what the interpreter adds."""
+
+    name = "python"
+    title = "unisono (Python)"
+
+    def __init__(self, command: Path | None, python: Path | None) -> None:
+        super().__init__()
+        self.unisono = Unisono(command)
+        beside = self.unisono.command.parent / "python" if self.unisono.command else None
+        self.python = python or (beside if beside and beside.exists() else Path(sys.executable))
+
+    def find(self) -> None:
+        self.unisono.find()
+        self.version = self.unisono.version
+        code = "import unisono, numpy, sys; print(sys.version.split()[0])"
+        try:
+            self.version += " with Python " + run_program([self.python, "-c", code]).strip()
+        except LibraryError as failure:
+            raise LibraryError(f"{self.python} cannot import unisono and numpy ({failure})") from None
+
+    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+        program = [self.python, PROGRAMS / "unisono_numpy.py", str(seconds), *map(str, sizes)]
+        command = [self.unisono.command, "run", "-n", str(ranks), "--", *program]
+        return parse_lines(self.name, run_program(command))
+
+
+class Gloo(Peer):
+    """Gloo, as PyTorch ships it."""
+
+    name = "gloo"
+    title = "Gloo (PyTorch)"
+
+    def __init__(self, python: Path | None) -> None:
+        super().__init__()
+        self.python = python
+
+    def find(self) -> None:
+        self.python = self.python or find_python("torch")
+        if self.python is None:
+            raise LibraryError("no Python with torch: bench/compare --install, or --torch-python PATH")
+        self.version = "torch " + run_program([self.python, "-c", "import torch; print(torch.__version__)"]).strip()
+
+    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [str(self.python), str(PROGRAMS / "gloo_all_reduce.py"), str(seconds), *map(str, sizes)]
+            common = os.environ | {"WORLD_SIZE": str(ranks), "INIT_FILE": f"{folder}/store", "GLOO_SOCKET_IFNAME": "lo"}
+            logs = [open(f"{folder}/{rank}", "w+") for rank in range(ranks)]  # noqa: SIM115 closed below
+            started = [
+                subprocess.Popen(command, env=common | {"RANK": str(rank)}, stdout=log, stderr=subprocess.STDOUT)
+                for rank, log in enumerate(logs)
+            ]
+            try:
+                return self.collect(started, logs)
+            finally:
+                for process in started:
+                    process.kill()
+                    process.wait()
+                for log in logs:
+                    log.close()
+
+    def collect(self, started: list, logs: list) -> list[Sample]:
+        """Wait for the ranks; what rank 0 printed."""
+        deadline = time.monotonic() + TIME_LIMIT
+        for rank, process in enumerate(started):
+            try:
+                status = process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise LibraryError(f"rank {rank} took longer than {TIME_LIMIT} s") from None
+            if status != 0:
+                logs[rank].seek(0)
+                last = (logs[rank].read().strip() or "no output").splitlines()[-1]
+                raise LibraryError(f"rank {rank} ended with {status}: {last}")
+        logs[0].seek(0)
+        return parse_lines(self.name, logs[0].read())
+
+
+class Mpi(Peer):
+    """An MPI library of Debian's, which can be there beside another."""
+
+    def __init__(self, name: str, title: str, launch: list[str], environment: dict[str, str]) -> None:
+        super().__init__()
+        self.name, self.title = name, title
+        self.launch, self.environment = launch, environment
+        self.program = ROOT / "build" / "peers" / f"all_reduce_{name}"
+
+    def find(self) -> None:
+        compiler, launcher = f"mpicc.{self.name}", f"mpirun.{self.name}"
+        for tool in (compiler, launcher):
+            if shutil.which(tool) is None:
+                raise LibraryError(f"no {tool}: bench/compare --install")
+        self.program.parent.mkdir(parents=True, exist_ok=True)
+        run_program([compiler, "-O2", "-o", self.program, PROGRAMS / "mpi_all_reduce.c"])
+        lines = run_program([launcher, "--version"], self.environment).splitlines()
+        self.version = next((line.split()[-1] for line in lines if "Version:" in line or "(Open" in line), "")
+
+    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+        command = [f"mpirun.{self.name}", *self.launch, "-np", str(ranks), self.program, str(seconds), *map(str, sizes)]
+        return parse_lines(self.name, run_program(command, self.environment))
+
+
+def make_all(args: Namespace) -> list[Peer]:
+    """Every library, ready to be prepared."""
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return [
+        Unisono(args.unisono),
+        UnisonoPython(args.unisono, args.python),
+        Gloo(args.torch_python),
+        Mpi("openmpi", "Open MPI", ["--oversubscribe"], as_root),
+        Mpi("mpich", "MPICH", [], {}),
+    ]
