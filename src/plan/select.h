@@ -3,9 +3,9 @@
 ///
 ///   all_reduce@shm:0-16K=staged_one_shot,16K-=staged_two_shot;all_reduce@net:0-64K=recursive_doubling,64K-=ring;broadcast:0-=binomial
 ///
-/// A rule without @place is for both. Ranges are [from, to) in bytes of the collective's size S (registry.h), with K, M,
-/// G as powers of 1024. Rules are separated by ";", ranges by ",". A later rule or range wins over an earlier one, so an override
-/// is simply appended. Decided on one rank for the whole group: the group shares the text, so ranks never disagree.
+/// A rule without @place is for both. all_reduce@shm[3-4]:... is for groups of 3 and 4 ranks only, [2] and [5-] likewise.
+/// Ranges are [from, to) in bytes of the collective's size S (registry.h), with K, M, G as powers of 1024. Rules are separated
+/// by ";", ranges by ",". A later rule or range wins over an earlier one, so an override is simply appended. Decided on one rank for the whole group: the group shares the text, so ranks never disagree.
 
 #include <string>
 #include <string_view>
@@ -31,32 +31,42 @@ struct Choice {
   std::string reason;
 };
 
+/// One range of one rule.
+struct Rule {
+  Collective collective = Collective::all_reduce;
+  bool shm = true, net = true;                 ///< the places it is for
+  std::int32_t min_ranks = 1, max_ranks = 1;   ///< inclusive
+  std::int64_t from = 0, to = 0;               ///< bytes, [from, to)
+  const Algorithm* algorithm = nullptr;
+  bool built_in = false;
+};
+/// In the syntax of Selector::parse.
+std::string to_text(const Rule& rule);
+
 /// An immutable table. Thread-safety: value.
 class Selector {
  public:
-  /// The built-in table with `overrides` appended; unknown names and bad ranges are errors that show the place.
+  /// The built-in table with `overrides` appended; unknown names and bad ranges are errors that show the place. `overrides`
+  /// may also be the text() of another selector: then this one is its equal.
   static Result<Selector> parse(std::string_view overrides);
   /// The algorithm for `question`; an algorithm that declines (even_only with uneven counts, shared memory without a
-  /// common host) is passed over for the next best, never an error.
+  /// common host) is passed over for the next best, never an error. Never nullptr.
   const Algorithm* choose(const Question& question) const noexcept;
   /// As choose, in words: which rule matched, what was passed over and why.
   Choice explain(const Question& question) const;
   /// The table in force, in the syntax of parse().
   const std::string& text() const noexcept { return text_; }
+  /// The same as values, later ones win.
+  const std::vector<Rule>& rules() const noexcept { return rules_; }
 
  private:
-  struct Rule {
-    Collective collective;
-    Place place;
-    std::int64_t from, to;
-    const Algorithm* algorithm;
-    bool override_;
-  };
   std::vector<Rule> rules_;
   std::string text_;
 };
 
 /// "64K" -> 65536; also plain numbers and M, G. Used by every tool that takes sizes.
 Result<std::int64_t> parse_size(std::string_view text);
+/// 65536 -> "64K"; the inverse of parse_size, with a unit only where nothing is lost.
+std::string format_size(std::int64_t bytes);
 
 }  // namespace unisono::plan

@@ -1,0 +1,157 @@
+#include "plan/select.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "base/checked.h"
+#include "plan/select_parser.h"
+
+namespace unisono::plan {
+
+namespace {
+
+// The built-in table. Where the limits come from:
+//   one shot or two    the extra additions of one shot against one more signal and wait (0.5 to 1 us at 10 GB/s)
+//   recursive doubling or not    latency times log2 n against the bytes it sends more than once
+//   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
+//   Bruck              blocks of at most 256 bytes between 8 ranks or more
+constexpr std::string_view kBuiltIn =
+    "all_reduce@shm[1-2]:0-16K=staged_one_shot,16K-=staged_two_shot;"
+    "all_reduce@shm[3-4]:0-8K=staged_one_shot,8K-=staged_two_shot;"
+    "all_reduce@shm[5-8]:0-4K=staged_one_shot,4K-=staged_two_shot;"
+    "all_reduce@shm[9-]:0-2K=staged_one_shot,2K-=staged_two_shot;"
+    "all_reduce@net[1-2]:0-64K=recursive_doubling,64K-=ring;"
+    "all_reduce@net[3-4]:0-64K=recursive_doubling,64K-512K=circulant,512K-=ring;"
+    "all_reduce@net[5-8]:0-64K=recursive_doubling,64K-1M=circulant,1M-=ring;"
+    "all_reduce@net[9-16]:0-32K=recursive_doubling,32K-2M=circulant,2M-=ring;"
+    "all_reduce@net[17-]:0-32K=recursive_doubling,32K-8M=circulant,8M-=ring;"
+    "reduce@shm:0-=staged;"
+    "reduce@net:0-64K=binomial,64K-=reduce_scatter_gather;"
+    "broadcast@shm:0-=staged;"
+    "broadcast@net[1-3]:0-32K=flat,32K-=chain;"
+    "broadcast@net[4-8]:0-32K=binomial,32K-4M=scatter_all_gather,4M-=chain;"
+    "broadcast@net[9-]:0-32K=binomial,32K-=scatter_all_gather;"
+    "all_gather@shm:0-=staged;"
+    "all_gather@net[1-4]:0-512K=direct,512K-=ring;"
+    "all_gather@net[5-16]:0-1M=circulant,1M-=ring;"
+    "all_gather@net[17-]:0-4M=circulant,4M-=ring;"
+    "reduce_scatter@shm:0-=staged;"
+    "reduce_scatter@net[1-4]:0-512K=direct,512K-=ring;"
+    "reduce_scatter@net[5-16]:0-1M=circulant,1M-=ring;"
+    "reduce_scatter@net[17-]:0-4M=circulant,4M-=ring;"
+    "gather@shm:0-=staged;"
+    "gather@net[1-8]:0-=linear;"
+    "gather@net[9-]:0-64K=binomial,64K-=linear;"
+    "scatter@shm:0-=staged;"
+    "scatter@net[1-8]:0-=linear;"
+    "scatter@net[9-]:0-64K=binomial,64K-=linear;"
+    "all_to_all@shm:0-=staged;"
+    "all_to_all@net:0-=pairwise;"
+    "all_to_all@net[8-15]:0-2K=bruck;"
+    "all_to_all@net[16-31]:0-4K=bruck;"
+    "all_to_all@net[32-]:0-8K=bruck;"
+    "barrier@shm:0-=staged;"
+    "barrier@net:0-=dissemination";
+
+constexpr auto kNoEnd = std::numeric_limits<std::int64_t>::max();
+constexpr auto kAnyRanks = std::numeric_limits<std::int32_t>::max();
+
+bool matches(const Rule& rule, const Question& q) {
+  return rule.collective == q.collective && (q.one_host ? rule.shm : rule.net) && q.ranks >= rule.min_ranks &&
+         q.ranks <= rule.max_ranks && q.bytes >= rule.from && (q.bytes < rule.to || rule.to == kNoEnd);
+}
+
+// Why the algorithm cannot run; empty when it can.
+std::string_view declines(const Algorithm& algorithm, const Question& q) {
+  if (algorithm.place == Place::shared_memory && !q.one_host)
+    return "it needs shared memory, and not all ranks are on one host";
+  if (algorithm.even_only && !q.even) return "it needs equal counts, and they differ";
+  return {};
+}
+
+std::string ranks_text(const Rule& rule) {
+  if (rule.min_ranks == 1 && rule.max_ranks == kAnyRanks) return "";
+  if (rule.max_ranks == kAnyRanks) return fmt::format("[{}-]", rule.min_ranks);
+  if (rule.min_ranks == rule.max_ranks) return fmt::format("[{}]", rule.min_ranks);
+  return fmt::format("[{}-{}]", rule.min_ranks, rule.max_ranks);
+}
+
+}  // namespace
+
+std::string to_text(const Rule& rule) {
+  const std::string_view place = rule.shm && rule.net ? "" : rule.shm ? "@shm" : "@net";
+  return fmt::format("{}{}{}:{}-{}={}", name_of(rule.collective), place, ranks_text(rule), format_size(rule.from),
+                     rule.to == kNoEnd ? "" : format_size(rule.to), rule.algorithm->name);
+}
+
+Result<Selector> Selector::parse(std::string_view overrides) {
+  if (overrides.starts_with(kBuiltIn)) overrides.remove_prefix(kBuiltIn.size());
+  while (overrides.starts_with(';')) overrides.remove_prefix(1);
+  auto built_in = parse_rules(kBuiltIn, true);
+  if (!built_in) return Status::internal("the built-in table: " + built_in.status().message());
+  auto own = parse_rules(overrides, false);
+  if (!own) return own.status();
+  Selector selector;
+  selector.rules_ = std::move(built_in).value();
+  selector.rules_.insert(selector.rules_.end(), own->begin(), own->end());
+  selector.text_ = kBuiltIn;
+  if (!own->empty()) selector.text_.append(";").append(overrides);
+  return selector;
+}
+
+const Algorithm* Selector::choose(const Question& question) const noexcept {
+  for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
+    if (matches(*rule, question) && declines(*rule->algorithm, question).empty()) return rule->algorithm;
+  }
+  return nullptr;  // the built-in table has an answer to every question
+}
+
+Choice Selector::explain(const Question& question) const {
+  std::string passed_over;
+  for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
+    if (!matches(*rule, question)) continue;
+    const std::string_view why_not = declines(*rule->algorithm, question);
+    const std::string_view origin = rule->built_in ? "built-in rule" : "override";
+    if (why_not.empty()) {
+      return {rule->algorithm, fmt::format("{} {}{}", origin, to_text(*rule), passed_over)};
+    }
+    passed_over += fmt::format("; passed over {} {}: {}", origin, to_text(*rule), why_not);
+  }
+  return {};
+}
+
+Result<std::int64_t> parse_size(std::string_view text) {
+  const auto bad = [&](std::string_view why) {
+    return Status::invalid(fmt::format("\"{}\" is not a size{}: write bytes as 4096, 64K, 1M or 2G", text, why));
+  };
+  std::int64_t number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed == std::errc::result_out_of_range) return bad(" (too large)");
+  if (failed != std::errc{} || number < 0) return bad("");
+  std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  std::int64_t factor = 1;
+  if (!unit.empty() && unit != "B") {
+    constexpr std::string_view kUnits = "KMG";
+    const auto power = kUnits.find(static_cast<char>(unit.front() & ~0x20));  // capital or not
+    if (power == std::string_view::npos) return bad("");
+    factor = std::int64_t{1} << (10 * (power + 1));
+    unit.remove_prefix(1);
+    if (!unit.empty() && unit != "B" && unit != "iB") return bad("");
+  }
+  const auto bytes = checked_multiply(number, factor);
+  if (!bytes) return bad(" (too large)");
+  return *bytes;
+}
+
+std::string format_size(std::int64_t bytes) {
+  constexpr std::string_view kUnits = "KMG";
+  for (std::size_t power = kUnits.size(); power-- > 0;) {
+    const std::int64_t unit = std::int64_t{1} << (10 * (power + 1));
+    if (bytes != 0 && bytes % unit == 0) return fmt::format("{}{}", bytes / unit, kUnits[power]);
+  }
+  return fmt::format("{}", bytes);
+}
+
+}  // namespace unisono::plan
