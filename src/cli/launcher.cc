@@ -1,0 +1,392 @@
+#include "cli/launcher.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <optional>
+
+#include "base/clock.h"
+#include "cli/launcher_environment.h"
+#include "cli/launcher_guard.h"
+#include "cli/launcher_output.h"
+#include "cli/launcher_process.h"
+#include "cli/launcher_scope.h"
+#include "rendezvous/job_handshake.h"
+#include "rendezvous/secret_source.h"
+#include "rendezvous/store_server.h"
+
+namespace unisono::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kTimeLimitStatus = 124;
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+
+/// A stream of a rank that is read here.
+struct Stream {
+  Fd fd;
+  std::unique_ptr<LineCutter> lines;
+};
+
+struct Rank {
+  int number = 0;
+  Process process;
+  Stream output, error;
+  std::optional<Ending> ending;
+};
+
+/// What an epoll event is about.
+enum class Source : std::uint8_t { signals, exit, output, error };
+std::uint64_t tag(Source source, std::size_t rank) { return (rank << 8) | static_cast<std::uint64_t>(source); }
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options) : o_(options), out_(options.output_fd), err_(options.error_fd) {}
+  int run();
+
+ private:
+  int refuse(const Status& why, int exit_status);
+  Status prepare();
+  Status start(std::size_t local);
+  Status watch(int fd, Source source, std::size_t rank);
+  Result<Fd> open_stream(Stream& stream, LineSink& sink, int rank, Source source, std::size_t local);
+  void loop();
+  void on_signal();
+  void on_exit(Rank& rank);
+  void drain(Stream& stream, bool all);
+  void on_deadline();
+  void on_closed_output();
+  void end_soon(Duration grace);
+  void signal_all(int signal);
+  void finish();
+  void summarise();
+  std::size_t running() const {
+    return static_cast<std::size_t>(std::ranges::count_if(ranks_, [](const Rank& r) { return !r.ending; }));
+  }
+  void say(std::string_view text) { err_.write(fmt::format("unisono: {}\n", text)); }
+  double elapsed() const { return seconds(now() - start_); }
+
+  /// How far the end of a job that will not end well has come.
+  enum class Phase : std::uint8_t { running, grace, terminating, killing };
+
+  const LaunchOptions& o_;
+  LineSink out_, err_;
+  BlockedSignals signals_;
+  Subreaper subreaper_;
+  RaisedFileLimit file_limit_;
+  std::optional<Guard> guard_;
+  Job job_;
+  std::unique_ptr<rendezvous::StoreServer> store_;
+  Fd secret_, epoll_, null_;
+  ProcessSetup setup_;
+  std::vector<Rank> ranks_;
+  TimePoint start_ = now();
+  Phase phase_ = Phase::running;
+  TimePoint deadline_ = TimePoint::max();  // of the phase
+  const Rank* first_failure_ = nullptr;
+  double failed_after_ = 0;
+  int interrupted_ = 0;
+  bool out_of_time_ = false;
+};
+
+int Launcher::refuse(const Status& why, int exit_status) {
+  say(why.message());
+  return exit_status;
+}
+
+int Launcher::run() {
+  if (o_.command.empty()) return refuse(Status::invalid("no program to run: unisono run -n 4 -- PROGRAM ARGUMENTS"), 2);
+  auto job = plan_job(o_);
+  if (!job) return refuse(job.status(), 2);
+  job_ = std::move(*job);
+  int exit_status = 2;
+  auto program = find_program(o_.command.front(), exit_status);
+  if (!program) return refuse(program.status(), exit_status);
+  setup_.program = std::move(*program);
+  if (Status s = prepare(); !s.ok()) return refuse(s, 1);
+  ranks_.resize(static_cast<std::size_t>(o_.ranks));
+  Status started;
+  for (std::size_t local = 0; local < ranks_.size() && started.ok(); local++) started = start(local);
+  if (!started.ok()) {
+    std::erase_if(ranks_, [](const Rank& r) { return r.process.pid < 0; });
+    finish();
+    return refuse(started, 126);
+  }
+  loop();
+  finish();
+  summarise();
+  if (out_of_time_) return kTimeLimitStatus;
+  if (out_.closed()) return 128 + SIGPIPE;
+  return first_failure_ != nullptr ? first_failure_->ending->exit_status() : 0;
+}
+
+Status Launcher::prepare() {
+  auto guard = Guard::start();  // the first fork, before there is a second thread
+  if (!guard) return guard.status();
+  guard_.emplace(std::move(*guard));
+  if (job_.serves) {
+    rendezvous::StoreServerOptions options;
+    options.handshake =
+        rendezvous::make_handshake_factory(PeerId{}, job_.name, job_.secret, rendezvous::Purpose::store);
+    options.any_address_if_not_ours = true;  // there is always a secret
+    auto store = rendezvous::StoreServer::start(job_.store, std::move(options));
+    if (!store) return store.status();
+    store_ = std::move(*store);
+  }
+  auto secret = rendezvous::make_secret_fd(job_.secret);
+  if (!secret) return secret.status();
+  secret_ = std::move(*secret);
+  epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  null_ = Fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!epoll_ || !null_) return Status::system("cannot prepare the launch", errno);
+  setup_.arguments = o_.command;
+  setup_.inherited = secret_.get();
+  setup_.signal_mask = signals_.before();
+  setup_.open_files = file_limit_.before();
+  return watch(signals_.fd(), Source::signals, 0);
+}
+
+Status Launcher::watch(int fd, Source source, std::size_t rank) {
+  epoll_event e{};
+  e.events = EPOLLIN;
+  e.data.u64 = tag(source, rank);
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &e) != 0) return Status::system("cannot watch a descriptor", errno);
+  return {};
+}
+
+/// A pipe whose reading end is ours; returns the writing end.
+Result<Fd> Launcher::open_stream(Stream& stream, LineSink& sink, int rank, Source source, std::size_t local) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return Status::system("cannot make a pipe for a rank's output (ulimit -n?)", errno);
+  stream.fd = Fd(ends[0]);
+  Fd writer(ends[1]);
+  if (::fcntl(stream.fd.get(), F_SETFL, O_NONBLOCK) != 0) return Status::system("cannot set up a pipe", errno);
+  const bool prefixed = o_.output != OutputMode::plain;
+  stream.lines = std::make_unique<LineCutter>(prefixed ? rank_prefix(rank, sink.is_terminal()) : "", &sink);
+  UNISONO_TRY(watch(stream.fd.get(), source, local));
+  return writer;
+}
+
+Status Launcher::start(std::size_t local) {
+  Rank& rank = ranks_[local];
+  rank.number = o_.node_rank * o_.ranks + static_cast<int>(local);
+  Fd output;
+  if (o_.output != OutputMode::rank_zero) {
+    auto writer = open_stream(rank.output, out_, rank.number, Source::output, local);
+    if (!writer) return writer.status();
+    output = std::move(*writer);
+  }
+  auto error = open_stream(rank.error, err_, rank.number, Source::error, local);
+  if (!error) return error.status();
+  // One rank can have the input. A terminal's it cannot read: it is in a process group of its own.
+  const bool has_input = rank.number == 0 && ::isatty(0) == 0 && ::fcntl(0, F_GETFD) >= 0;
+  setup_.input = has_input ? 0 : null_.get();
+  setup_.output = output ? output.get() : rank.number == 0 ? o_.output_fd : null_.get();
+  setup_.error = error->get();
+  setup_.environment = environment_of_rank(o_, job_, static_cast<int>(local), secret_.get());
+  auto process = start_process(setup_);
+  if (!process) return process.status().with_context(fmt::format("rank {}", rank.number));
+  rank.process = std::move(*process);
+  guard_->watch(rank.process.pid);
+  return watch(rank.process.pidfd.get(), Source::exit, local);
+}
+
+// --- while it runs ----------------------------------------------------------------------------------------------------
+
+void Launcher::loop() {
+  const TimePoint limit = o_.time_limit > milliseconds{0} ? saturating_add(start_, o_.time_limit) : TimePoint::max();
+  while (running() > 0) {
+    const TimePoint next = std::min(deadline_, out_of_time_ ? TimePoint::max() : limit);
+    int timeout = -1;
+    if (next != TimePoint::max())
+      timeout = static_cast<int>(
+          std::clamp<std::int64_t>(std::chrono::ceil<milliseconds>(next - now()).count(), 0, 3600 * 1000));
+    std::array<epoll_event, 64> events{};
+    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
+    std::vector<std::size_t> ended;
+    for (int i = 0; i < n; i++) {
+      const std::uint64_t what = events[static_cast<std::size_t>(i)].data.u64;
+      Rank& rank = ranks_[what >> 8];
+      switch (static_cast<Source>(what & 0xff)) {
+        case Source::signals:
+          on_signal();
+          break;
+        case Source::output:
+          drain(rank.output, false);
+          break;
+        case Source::error:
+          drain(rank.error, false);
+          break;
+        case Source::exit:
+          ended.push_back(what >> 8);
+          break;
+      }
+    }
+    // Of those that ended in one moment, one that a signal killed is the likelier cause than one that gave up.
+    std::ranges::stable_sort(ended, [this](std::size_t a, std::size_t b) {
+      const auto x = ending_of(ranks_[a].process), y = ending_of(ranks_[b].process);
+      return x && x->by_signal && !(y && y->by_signal);
+    });
+    for (const std::size_t i : ended) on_exit(ranks_[i]);
+    if (out_.closed()) on_closed_output();
+    if (!out_of_time_ && now() >= limit) {
+      out_of_time_ = true;
+      say(fmt::format("the time limit of {:.1f} s is reached: ending {} ranks", seconds(o_.time_limit), running()));
+      end_soon(Duration{0});
+    }
+    if (now() >= deadline_) on_deadline();
+  }
+}
+
+void Launcher::drain(Stream& stream, bool all) {
+  if (!stream.fd) return;
+  std::array<char, 64 * 1024> buffer;
+  do {
+    const ssize_t n = ::read(stream.fd.get(), buffer.data(), buffer.size());
+    if (n > 0) {
+      stream.lines->feed({buffer.data(), static_cast<std::size_t>(n)});
+      continue;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    stream.lines->finish();
+    stream.fd.reset();  // which also ends its watch
+  } while (all && stream.fd);
+}
+
+void Launcher::on_signal() {
+  signalfd_siginfo info{};
+  while (::read(signals_.fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGUSR1 || signal == SIGUSR2) {
+      signal_all(signal);
+    } else if (interrupted_ != 0) {
+      say(fmt::format("{} again: killing {} ranks", signal_name(signal), running()));
+      phase_ = Phase::killing;
+      deadline_ = TimePoint::max();
+      signal_all(SIGKILL);
+    } else {
+      interrupted_ = signal;
+      say(fmt::format("{}: passed on to {} ranks", signal_name(signal), running()));
+      signal_all(signal);
+      end_soon(o_.grace);
+    }
+  }
+}
+
+void Launcher::on_exit(Rank& rank) {
+  rank.ending = ending_of(rank.process);
+  if (!rank.ending) return;
+  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, rank.process.pidfd.get(), nullptr);  // it stays readable
+  drain(rank.output, true);  // what it said last comes before what we say of it
+  drain(rank.error, true);
+  if (rank.ending->ok() || first_failure_ != nullptr) return;
+  first_failure_ = &rank;
+  failed_after_ = elapsed();
+  if (phase_ != Phase::running) return;  // it was told to end
+  const std::size_t others = running();
+  if (others == 0) return;  // the summary comes at once
+  std::string text = fmt::format("rank {} (pid {}) failed after {:.1f} s: {}", rank.number, rank.process.pid,
+                                 failed_after_, to_string(*rank.ending));
+  if (rank.ending->by_signal && rank.ending->status == SIGKILL) text += " (out of memory? `dmesg` tells)";
+  text += fmt::format("; the other {} have {:.1f} s to say what they saw", others, seconds(o_.grace));
+  say(text);
+  end_soon(o_.grace);
+}
+
+/// The reader of our output has gone, as with `| head`.
+void Launcher::on_closed_output() {
+  if (phase_ == Phase::running) end_soon(Duration{0});
+}
+
+void Launcher::end_soon(Duration grace) {
+  if (phase_ != Phase::running && grace > Duration{0}) return;
+  phase_ = Phase::grace;
+  deadline_ = saturating_add(now(), grace);
+}
+
+void Launcher::on_deadline() {
+  if (phase_ == Phase::grace) {
+    phase_ = Phase::terminating;
+    deadline_ = saturating_add(now(), o_.kill_after);
+    if (running() > 0 && !out_of_time_ && !out_.closed())
+      say(fmt::format("ending {} ranks that are still there (SIGTERM)", running()));
+    signal_all(SIGTERM);
+  } else if (phase_ == Phase::terminating) {
+    phase_ = Phase::killing;
+    deadline_ = TimePoint::max();
+    say(fmt::format("killing {} ranks that did not end on SIGTERM within {:.1f} s (SIGKILL)", running(),
+                    seconds(o_.kill_after)));
+    signal_all(SIGKILL);
+  }
+}
+
+/// To each rank's process group. Ended ranks are zombies until the end of the job, so no group is anybody else's.
+void Launcher::signal_all(int signal) {
+  for (const Rank& rank : ranks_)
+    if (!rank.ending) ::kill(-rank.process.pid, signal);
+}
+
+// --- its end ------------------------------------------------------------------------------------------------------------
+
+void Launcher::finish() {
+  if (store_ && o_.nodes > 1) store_->wait_until_idle(std::chrono::seconds(3));  // other nodes may still read
+  for (const Rank& rank : ranks_) ::kill(-rank.process.pid, SIGKILL);            // what they left running
+  guard_->dismiss();
+  end_all_children();
+  for (Rank& rank : ranks_) {
+    for (Stream* stream : {&rank.output, &rank.error}) {
+      drain(*stream, true);
+      if (stream->fd) stream->lines->finish();  // somebody out of reach still holds it
+      stream->fd.reset();
+    }
+  }
+  out_.end();
+  err_.end();
+}
+
+void Launcher::summarise() {
+  if (first_failure_ == nullptr || out_.closed()) return;
+  const Rank& first = *first_failure_;
+  std::string others;
+  std::vector<Ending> told;
+  for (const Rank& rank : ranks_) {
+    if (&rank == &first || !rank.ending || std::ranges::find(told, *rank.ending) != told.end()) continue;
+    told.push_back(*rank.ending);
+    std::string numbers;
+    int count = 0;
+    for (const Rank& r : ranks_)
+      if (&r != &first && r.ending == rank.ending && ++count <= 16)
+        numbers += (count > 1 ? "," : "") + std::to_string(r.number);
+    others += fmt::format("; rank{} {}{}: {}", count > 1 ? "s" : "", numbers, count > 16 ? ",..." : "",
+                          to_string(*rank.ending));
+  }
+  const std::string why = interrupted_ != 0 ? fmt::format("ended by {}", signal_name(interrupted_))
+                          : out_of_time_    ? "ended at its time limit"
+                                            : "failed";
+  say(fmt::format("the job {} after {:.1f} s; first was rank {} (pid {}): {}{}", why, elapsed(), first.number,
+                  first.process.pid, to_string(*first.ending), others));
+}
+
+}  // namespace
+
+int launch(const LaunchOptions& options) {
+  try {
+    return Launcher(options).run();
+  } catch (const std::exception& e) {
+    LineSink(options.error_fd).write(fmt::format("unisono: the launcher failed: {}\n", e.what()));
+    return 1;
+  }
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,72 @@
+/// `unisono run`: starts the ranks of a job on this host.
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "cli/commands.h"
+#include "cli/launcher.h"
+
+namespace unisono::cli {
+namespace {
+
+struct RunArguments {
+  LaunchOptions launch;
+  double time_limit = 0, grace = 5;
+  bool no_prefix = false;
+  std::vector<std::string> environment;
+};
+
+constexpr const char* kExamples = R"(Examples:
+  unisono run -n 4 -- python train.py --epochs 3
+  unisono run -n 4 --env UNISONO_TRANSPORT=tcp -- ./program
+  unisono run -n 8 --nnodes 2 --node-rank 0 --rdzv node0:29400 --secret-file job.key -- python train.py
+
+Every rank gets torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, ...) and unisono's own. When a rank fails,
+the others have a grace period to say what they saw, then they are ended; the exit status is that of the first failure.)";
+
+std::chrono::milliseconds to_milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+int run(RunArguments& a) {
+  a.launch.output = a.no_prefix ? OutputMode::plain : OutputMode::prefixed;
+  a.launch.time_limit = to_milliseconds(a.time_limit);
+  a.launch.grace = to_milliseconds(a.grace);
+  for (const std::string& entry : a.environment) {
+    const auto equals = entry.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      fmt::print(stderr, "unisono: --env {}: expected NAME=VALUE\n", entry);
+      return 2;
+    }
+    a.launch.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  return launch(a.launch);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& status) {
+  auto a = std::make_shared<RunArguments>();
+  CLI::App* command = app.add_subcommand("run", "start the ranks of a job on this host");
+  constexpr double kYear = 365.0 * 24 * 3600;
+  command->add_option("-n,--nproc-per-node", a->launch.ranks, "ranks on this host")->required();
+  command->add_option("--nnodes", a->launch.nodes, "hosts, each with its own `unisono run` and as many ranks");
+  command->add_option("--node-rank", a->launch.node_rank, "which of the hosts this is, from 0");
+  command->add_option("--rdzv", a->launch.rendezvous, "HOST:PORT where host 0 serves the store; for several hosts");
+  command->add_option("--secret-file", a->launch.secret_file,
+                      "file (mode 0600) with the job secret, the same on all hosts; for several hosts");
+  command->add_option("--timeout", a->time_limit, "end the job after so many seconds, with exit status 124")
+      ->check(CLI::Range(0.0, kYear));
+  command->add_option("--grace", a->grace, "seconds between the first failure and the end of the others")
+      ->check(CLI::Range(0.0, kYear))
+      ->capture_default_str();
+  command->add_flag("--no-prefix", a->no_prefix, "print lines as they are, without [RANK]");
+  command->add_option("--env", a->environment, "NAME=VALUE for every rank; may be repeated")->allow_extra_args(false);
+  command->add_option("command", a->launch.command, "program and its arguments, after --");
+  command->positionals_at_end();
+  command->footer(kExamples);
+  command->callback([a, &status] { status = run(*a); });
+}
+
+}  // namespace unisono::cli
