@@ -31,7 +31,7 @@ json introduce(const ContextImpl& c, const engine::Domain* domain) {
          {"pid", c.host.pid},
          {"transport", c.config.transport},
          {"algorithms", c.config.algorithm}};
-  if (c.segment != nullptr) {
+  if (domain != nullptr) {
     j["shm"] = c.messenger->transport(c.shared_transport).address();
     j["control"] = domain->control_offset();
   }
@@ -123,7 +123,7 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   const TimePoint deadline = saturating_add(c.clock.now(), c.config.init_timeout);
   if (c.segment != nullptr && size > 1) parts.domain = value_or_throw(engine::Domain::create(*c.segment, rank, size));
 
-  json mine = introduce(c, parts.domain.get() ? parts.domain.get() : nullptr);
+  json mine = introduce(c, parts.domain.get());
   std::vector<std::string> texts{mine.dump()};
   if (size > 1) texts = value_or_throw(group::exchange(*parts.store, name, rank, size, mine.dump(), c.config.init_timeout, c.clock));
   std::vector<Introduction> all;

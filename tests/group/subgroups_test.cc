@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "unisono/unisono.hpp"
+
+namespace unisono {
+namespace {
+
+TEST(Subgroups, HierarchicalAllReduceWithALeadersGroupMadeByItsMembersOnly) {
+  spawn_threads(4, [](Group world) {
+    const std::vector<int> mine = world.rank() < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3};
+    const Group local = world.subgroup(mine);
+    std::int64_t x = world.rank() + 1;
+    local.all_reduce(std::span(&x, 1));
+    if (local.rank() == 0) {
+      const std::vector<int> leaders{0, 2};
+      const Group top = world.subgroup(leaders);
+      top.all_reduce(std::span(&x, 1));
+    }
+    local.broadcast(std::span(&x, 1), 0);
+    EXPECT_EQ(x, 10);
+    // Later groups are not disturbed by those that only some made.
+    std::int64_t all = 1;
+    world.all_reduce(std::span(&all, 1));
+    EXPECT_EQ(all, 4);
+    const Group again = world.subgroup(mine);
+    again.all_reduce(std::span(&all, 1));
+    EXPECT_EQ(all, 8);
+  });
+}
+
+TEST(Subgroups, SplitOrdersByKeyAndLeavesOutNegativeColours) {
+  spawn_threads(5, [](Group world) {
+    const int colour = world.rank() == 4 ? -1 : world.rank() % 2;
+    const Group part = world.split(colour, -world.rank());
+    if (colour < 0) {
+      EXPECT_FALSE(part);
+      return;
+    }
+    EXPECT_EQ(part.size(), 2);
+    EXPECT_EQ(part.rank(), world.rank() < 2 ? 1 : 0) << "higher ranks have smaller keys";
+    std::vector<std::int32_t> members(2);
+    const std::int32_t me = world.rank();
+    part.all_gather(std::span(&me, 1), std::span(members));
+    EXPECT_EQ(members, (std::vector<std::int32_t>{colour + 2, colour}));
+  });
+}
+
+TEST(Subgroups, ManyGroupsInFlightAtOnceInAnyOrder) {
+  spawn_threads(3, [](Group world) {
+    std::vector<Group> groups;
+    for (int i = 0; i < 6; i++) groups.push_back(world.split(0));
+    std::vector<std::vector<float>> data(6, std::vector<float>(50000, 1.0f));
+    std::vector<Work> works;
+    for (int i = 0; i < 6; i++) {
+      const std::size_t at = static_cast<std::size_t>((i + world.rank() * 2) % 6);  // every rank in another order
+      works.push_back(groups[at].all_reduce_async(std::span(data[at])));
+    }
+    for (const Work& w : works) w.wait();
+    for (const auto& d : data)
+      for (const float v : d) ASSERT_EQ(v, 3.0f);
+  });
+}
+
+TEST(Subgroups, NetworkAlgorithmsWorkInThemToo) {
+  spawn_threads(4, [](Group world) {
+    const Group part = world.split(world.rank() % 2);
+    Options o;
+    o.algorithm = "ring";
+    std::vector<std::int32_t> x(70000, world.rank());
+    part.all_reduce(std::span(x), ReduceOp::sum, o);
+    for (const auto v : x) ASSERT_EQ(v, world.rank() % 2 == 0 ? 2 : 4);
+  });
+}
+
+TEST(Subgroups, BadListsAreRefusedByName) {
+  spawn_threads(2, [](Group world) {
+    const auto message = [&](std::vector<int> ranks) -> std::string {
+      try {
+        (void)world.subgroup(ranks);
+      } catch (const InvalidArgument& e) {
+        return e.what();
+      }
+      return "no error";
+    };
+    EXPECT_NE(message({0, 0}).find("rank 0 is named twice"), std::string::npos);
+    EXPECT_NE(message({0, 2}).find("rank 2 is out of range"), std::string::npos);
+    EXPECT_NE(message({}).find("no ranks"), std::string::npos);
+    EXPECT_NE(message({1 - world.rank()}).find("not one of its members"), std::string::npos);
+  });
+}
+
+}  // namespace
+}  // namespace unisono
