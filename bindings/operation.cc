@@ -65,7 +65,9 @@ void Operation::bind_buffers() {
            ": x and out overlap and one of them is not contiguous; give arrays that are apart, or leave out away");
   call.dtype = x.held() ? x.dtype() : out.dtype();
   call.input = x.data();
-  call.output = out.held() ? out.data() : x.written() ? x.data() : nullptr;
+  // A broadcast's root has its data in place, as the others do, though it is only read there.
+  const bool in_place = x.written() || call.collective == Collective::broadcast;
+  call.output = out.held() ? out.data() : in_place ? x.data() : nullptr;
   call.counts = counts;
   call.output_counts = output_counts;
 }

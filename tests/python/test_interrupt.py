@@ -1,0 +1,102 @@
+"""Ctrl-C while a rank waits in C++: KeyboardInterrupt at once, in every call that blocks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import unisono
+from harness import launch
+from harness.launch import environment
+
+Group = Any
+SOON = 2.0  # seconds
+
+
+def interrupted(world: Group, case: str) -> list[Any]:
+    pids = [int(part[0]) for part in world.all_gather(np.array([os.getpid()]))]
+    x = np.zeros(1 if case == "tiny" else 100_000)
+    world.barrier()
+    if world.rank == 1:
+        # Rank 0 is about to wait for us. It makes no difference whether the signal comes before or after that.
+        time.sleep(0.3)
+        sent = time.monotonic()
+        os.kill(pids[0], signal.SIGINT)
+        if case == "wait":  # only the waiting was interrupted
+            world.all_reduce(x)
+            world.barrier()
+            return ["went on", "", sent]
+        try:
+            world.all_reduce(x)
+        except unisono.Aborted as error:
+            return ["Aborted", str(error), sent]
+        return ["nothing", "", sent]
+    calls = {
+        "tiny": lambda: world.all_reduce(x),
+        "large": lambda: world.all_reduce(x),
+        "barrier": lambda: world.barrier(),
+        "recv": lambda: world.recv(x, src=1),
+        "subgroup": lambda: world.subgroup([0, 1]),
+    }
+    work = world.all_reduce(x, async_op=True) if case == "wait" else None
+    try:
+        work.wait() if work is not None else calls[case]()
+    except KeyboardInterrupt:
+        caught = time.monotonic()
+        if work is not None:
+            work.wait()
+            world.barrier()
+        elif case == "subgroup":
+            world.abort("interrupted while it made a group")
+        return ["KeyboardInterrupt", "", caught]
+    return ["nothing", "", 0.0]
+
+
+@pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])
+@pytest.mark.parametrize("case", ["tiny", "large", "barrier", "recv", "wait", "subgroup"])
+def test_ctrl_c(transport: str, case: str) -> None:
+    env = {"UNISONO_TRANSPORT": transport} if transport else {}
+    waiter, other = launch(interrupted, 2, case=case, env=env).values()
+    assert waiter[0] == "KeyboardInterrupt"
+    assert waiter[2] - other[2] < SOON, "it took long"
+    if case == "wait":
+        assert other[0] == "went on"
+    else:
+        assert other[0] == "Aborted" and "interrupted" in other[1] and "rank 0" in other[1]
+
+
+def test_ctrl_c_while_joining(tmp_path: Any) -> None:
+    program = f"""
+import os, signal, threading, time, unisono
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+start = time.monotonic()
+try:
+    unisono.init(rank=0, size=2, init_method="file://{tmp_path}/store", init_timeout=30)
+except KeyboardInterrupt:
+    os._exit(0 if time.monotonic() - start < 5 else 2)
+os._exit(1)
+"""
+    subprocess.run([sys.executable, "-c", program], env=environment({}), timeout=60, check=True)
+
+
+def test_a_signal_handler_that_returns_does_not_disturb() -> None:
+    def handled(world: Group) -> list[int]:
+        seen = []
+        signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+        pids = [int(part[0]) for part in world.all_gather(np.array([os.getpid()]))]
+        x = np.ones(10)
+        world.barrier()
+        if world.rank == 1:
+            os.kill(pids[0], signal.SIGUSR1)
+            time.sleep(0.5)
+        world.all_reduce(x)
+        assert (x == world.size).all()
+        return seen
+
+    assert launch(handled, 2).values() == [[int(signal.SIGUSR1)], []]

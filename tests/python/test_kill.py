@@ -1,0 +1,123 @@
+"""A rank that is killed: every survivor raises RankFailure within seconds, naming it, whatever it was waiting in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import unisono
+from harness import launch
+
+Group = Any
+WITHIN = 5.0  # seconds
+
+
+def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
+    pids = [int(part[0]) for part in world.all_gather(np.array([os.getpid()]))]
+    x = np.ones(300_000 if case == "large" else 1000 if case == "small" else 1)
+    half = world.split(world.rank % 2) if case == "subgroup" else world
+    world.barrier()
+    start = time.monotonic()
+    try:
+        for i in range(10**9):
+            if i == 20 and world.rank == victim:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if case == "asynchronous":
+                for work in [world.all_reduce(x, async_op=True) for _ in range(5)]:
+                    work.wait()
+            elif case == "messages":
+                y = np.zeros(1)
+                work = world.irecv(y, src=(world.rank - 1) % world.size)
+                world.send(x, dst=(world.rank + 1) % world.size)
+                work.wait()
+            elif case == "barrier":
+                world.barrier()
+            else:
+                half.all_reduce(x)
+                if half is not world:
+                    world.barrier()
+            if i == 20:
+                start = time.monotonic()
+    except unisono.RankFailure as error:
+        took = time.monotonic() - start
+        named = error.rank if half is world or error.pid == pids[victim] else -1
+        again = None
+        try:
+            world.barrier()
+        except unisono.RankFailure as second:
+            again = second.rank
+        return {
+            "rank": named,
+            "pid": error.pid,
+            "host": error.host,
+            "expected pid": pids[victim],
+            "message": str(error),
+            "took": took,
+            "again": again,
+        }
+    raise AssertionError("the loop ended")
+
+
+CASES = ("tiny", "small", "large", "barrier", "asynchronous", "messages", "subgroup")
+
+
+@pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])
+@pytest.mark.parametrize("case", CASES)
+def test_survivors_name_the_rank_that_was_killed(transport: str, case: str) -> None:
+    victim, ranks = 2, 4
+    env = {"UNISONO_TRANSPORT": transport} if transport else {}
+    job = launch(victim_dies, ranks, victim=victim, case=case, env=env, limit=60)
+    assert job.outcomes[victim].missing
+    assert job.status != 0
+    for rank in range(ranks):
+        if rank == victim:
+            continue
+        outcome = job.outcomes[rank]
+        assert outcome.failure is None and not outcome.missing, (outcome, job.output)
+        report = outcome.value
+        assert report["pid"] == report["expected pid"], report
+        assert str(report["pid"]) in report["message"] and report["host"] in report["message"], report
+        assert report["took"] < WITHIN, report
+        if case != "subgroup":
+            assert report["rank"] == victim and report["again"] == victim, report
+            assert f"rank {victim}" in report["message"], report
+
+
+def first_dies(world: Group) -> int:
+    # Rank 0 serves the store: its end must not hide what ended.
+    world.barrier()
+    if world.rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        world.all_reduce(np.zeros(10))
+    except unisono.RankFailure as error:
+        return error.rank
+    return -1
+
+
+@pytest.mark.parametrize("through", ["run", "tcp"])
+def test_rank_0_is_killed(through: str) -> None:
+    job = launch(first_dies, 3, through=through)
+    assert [outcome.value for outcome in job.outcomes[1:]] == [0, 0], job.output
+
+
+def two_die(world: Group) -> list[Any]:
+    world.barrier()
+    if world.rank in (1, 3):
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        while True:
+            world.all_reduce(np.zeros(100_000))
+    except unisono.RankFailure as error:
+        return [error.rank, error.pid]
+
+
+@pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])
+def test_two_ranks_are_killed(transport: str) -> None:
+    job = launch(two_die, 4, env={"UNISONO_TRANSPORT": transport} if transport else {})
+    first, second = job.outcomes[0].value, job.outcomes[2].value
+    assert first[0] in (1, 3) and second[0] in (1, 3), job.output
