@@ -19,7 +19,7 @@ class Unroller {
     all_.refs.clear();
     all_.deps.clear();
     all_.lanes = static_cast<std::uint16_t>(how.slices * (plan.lanes + 1));
-    if (plan.staged) all_.channels = static_cast<std::uint16_t>(how.slices * (plan.channels + 1));
+    all_.channels = static_cast<std::uint16_t>(how.slices * (plan.channels + 1));
     repeat(all_.in_extent, how.slices);
     repeat(all_.out_extent, how.slices);
     repeat(all_.scratch_extent, how.window);
@@ -38,7 +38,7 @@ class Unroller {
 
  private:
   void add_slice() {
-    const std::vector<std::uint32_t> gate = add_gate();
+    const std::uint32_t gate = add_gate();
     const auto base = static_cast<std::uint32_t>(all_.steps.size());
     std::vector<bool> begun(plan_.lanes, false);
     std::vector<std::uint32_t> last(plan_.lanes, kNone);
@@ -46,26 +46,23 @@ class Unroller {
       const Step& step = plan_.steps[i];
       std::vector<std::uint32_t> deps;
       for (const std::uint32_t dep : plan_.waits_for(step)) deps.push_back(base + dep);
-      if (!begun[step.lane]) deps.insert(deps.end(), gate.begin(), gate.end());
+      if (!begun[step.lane] && gate != kNone) deps.push_back(gate);
       begun[step.lane] = true;
       last[step.lane] = add_copy(step, deps);
     }
     std::erase(last, kNone);
-    if (plan_.staged) add_flag(OpCode::signal, -1, channel(slice_, plan_.channels), last);
-    ends_.push_back(std::move(last));
+    done_.push_back(add_flag(OpCode::signal, -1, channel(slice_, plan_.channels), last));
   }
 
-  // The steps that the first step of each lane waits for.
-  std::vector<std::uint32_t> add_gate() {
+  // What the first step of each lane waits for; kNone for the first slices.
+  std::uint32_t add_gate() {
     const std::int32_t before = slice_ - how_.window;
-    if (before < 0) return {};
-    std::vector<std::uint32_t> gate = ends_[static_cast<std::size_t>(before)];
+    if (before < 0) return kNone;
+    std::uint32_t gate = done_[static_cast<std::size_t>(before)];
     if (!plan_.staged || !how_.wait_for_done) return gate;
     for (std::int32_t q = 0; q < plan_.shape.ranks; q++) {
-      if (q == plan_.shape.rank) continue;
-      add_flag(OpCode::wait, q, channel(before, plan_.channels), {});
+      if (q != plan_.shape.rank) gate = add_flag(OpCode::wait, q, channel(before, plan_.channels), {gate});
     }
-    gate.push_back(static_cast<std::uint32_t>(all_.steps.size() - 1));
     return gate;
   }
 
@@ -73,13 +70,13 @@ class Unroller {
     return static_cast<std::uint16_t>(slice * (plan_.channels + 1) + c);
   }
 
-  void add_flag(OpCode op, std::int32_t peer, std::uint16_t flag, const std::vector<std::uint32_t>& deps) {
+  std::uint32_t add_flag(OpCode op, std::int32_t peer, std::uint16_t flag, const std::vector<std::uint32_t>& deps) {
     Step step;
     step.op = op;
     step.peer = peer;
     step.channel = flag;
     step.lane = static_cast<std::uint16_t>(slice_ * (plan_.lanes + 1) + plan_.lanes);
-    add(step, {}, {}, deps);
+    return add(step, {}, {}, deps);
   }
 
   std::uint32_t add_copy(const Step& model, const std::vector<std::uint32_t>& deps) {
@@ -122,7 +119,7 @@ class Unroller {
   Plan all_;
   std::uint16_t message_channels_ = 1;
   std::int32_t slice_ = 0;
-  std::vector<std::vector<std::uint32_t>> ends_;  ///< by slice: the last step of each lane
+  std::vector<std::uint32_t> done_;  ///< by slice: the signal behind it
 };
 
 }  // namespace

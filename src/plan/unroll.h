@@ -16,7 +16,7 @@ struct Unrolling {
 
 /// One plan that runs `plan` for each slice. Slice s has input and output blocks of its own and lanes of its own; scratch
 /// and stage have `window` copies, slice s using copy s mod window. In front of slice s stands a wait until the slice that
-/// used its copy before is done: on this rank, and for staged plans on all ranks, by a signal "done" behind each slice.
+/// used its copy before is done: on this rank, and for staged plans on all ranks. A signal "done" stands behind each slice.
 Plan unroll(const Plan& plan, const Unrolling& how);
 
 }  // namespace unisono::plan

@@ -122,13 +122,13 @@ std::vector<Plan> build_all(const Algorithm& algorithm, std::int32_t ranks, std:
   return plans;
 }
 
-Report verify(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root, std::int32_t window_checked_up_to) {
+Report verify(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root, bool windows) {
   const std::vector<Plan> plans = build_all(algorithm, ranks, root);
   const Cost expected = algorithm.cost({ranks, 0, root});
   VerifyOptions options;
   options.expected = &expected;
   Report report = verify(plans, options);
-  if (ranks > window_checked_up_to) return report;
+  if (!windows) return report;
   for (const std::int32_t window : {1, 2}) {
     if (!report.ok()) break;
     std::vector<Plan> unrolled;

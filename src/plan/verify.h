@@ -69,10 +69,9 @@ struct VerifyOptions {
 /// `plans[r]` is rank r's plan; all of one collective and root.
 Report verify(std::span<const Plan> plans, const VerifyOptions& options = {});
 
-/// Builds and verifies one algorithm for `ranks` and `root`, its closed form included, and for up to `window_checked_up_to`
-/// ranks also three slices in flight in windows of 1 and 2.
-Report verify(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root,
-              std::int32_t window_checked_up_to = 33);
+/// Builds and verifies one algorithm for `ranks` and `root`, its closed form included; with `windows` also three slices in
+/// flight in windows of 1 and 2.
+Report verify(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root, bool windows = true);
 
 /// The plans of all ranks.
 std::vector<Plan> build_all(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root);
