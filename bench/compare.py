@@ -136,10 +136,11 @@ def main() -> int:
         peer.prepare()
         if peer.reason:
             print(f"{peer.title}: SKIPPED: {peer.reason}", file=sys.stderr)
+    machine = report.describe_machine()
     rows = combine(run_rounds(all_peers, args))
     result = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": report.describe_machine(),
+        "machine": machine,
         "rounds": args.rounds,
         "seconds": args.seconds,
         "libraries": {p.name: {"title": p.title, "version": p.version, "skipped": p.reason or None} for p in all_peers},

@@ -110,7 +110,7 @@ def to_markdown(result: dict) -> str:
     machine = result["machine"]
     lines = ["# all_reduce of f32, in place, on one host", ""]
     lines.append(f"{result['date']}, {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']},")
-    lines.append(f"load average {machine['load']} when it ended.")
+    lines.append(f"load average {machine['load']} before.")
     lines.append(
         f"Median over {result['rounds']} rounds of the median over calls of the slowest rank; GB/s are bytes over time."
     )
