@@ -30,6 +30,7 @@ using std::chrono::milliseconds;
 constexpr int kTimeLimitStatus = 124;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
+std::string count_text(std::size_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
 double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
 /// A stream of a rank that is read here.
@@ -242,7 +243,8 @@ void Launcher::loop() {
     if (out_.closed()) on_closed_output();
     if (!out_of_time_ && now() >= limit) {
       out_of_time_ = true;
-      say(fmt::format("the time limit of {:.1f} s is reached: ending {} ranks", seconds(o_.time_limit), running()));
+      say(fmt::format("the time limit of {:.1f} s is reached: ending {}", seconds(o_.time_limit),
+                      count_text(running())));
       end_soon(Duration{0});
     }
     if (now() >= deadline_) on_deadline();
@@ -271,13 +273,13 @@ void Launcher::on_signal() {
     if (signal == SIGUSR1 || signal == SIGUSR2) {
       signal_all(signal);
     } else if (interrupted_ != 0) {
-      say(fmt::format("{} again: killing {} ranks", signal_name(signal), running()));
+      say(fmt::format("{} again: killing {}", signal_name(signal), count_text(running())));
       phase_ = Phase::killing;
       deadline_ = TimePoint::max();
       signal_all(SIGKILL);
     } else {
       interrupted_ = signal;
-      say(fmt::format("{}: passed on to {} ranks", signal_name(signal), running()));
+      say(fmt::format("{}: passed on to {}", signal_name(signal), count_text(running())));
       signal_all(signal);
       end_soon(o_.grace);
     }
@@ -299,7 +301,8 @@ void Launcher::on_exit(Rank& rank) {
   std::string text = fmt::format("rank {} (pid {}) failed after {:.1f} s: {}", rank.number, rank.process.pid,
                                  failed_after_, to_string(*rank.ending));
   if (rank.ending->by_signal && rank.ending->status == SIGKILL) text += " (out of memory? `dmesg` tells)";
-  text += fmt::format("; the other {} have {:.1f} s to say what they saw", others, seconds(o_.grace));
+  text += fmt::format("; the other {} {:.1f} s to say what they saw",
+                      others == 1 ? "rank has" : fmt::format("{} ranks have", others), seconds(o_.grace));
   say(text);
   end_soon(o_.grace);
 }
@@ -320,12 +323,12 @@ void Launcher::on_deadline() {
     phase_ = Phase::terminating;
     deadline_ = saturating_add(now(), o_.kill_after);
     if (running() > 0 && !out_of_time_ && !out_.closed())
-      say(fmt::format("ending {} ranks that are still there (SIGTERM)", running()));
+      say(fmt::format("ending {} that did not end by themselves (SIGTERM)", count_text(running())));
     signal_all(SIGTERM);
   } else if (phase_ == Phase::terminating) {
     phase_ = Phase::killing;
     deadline_ = TimePoint::max();
-    say(fmt::format("killing {} ranks that did not end on SIGTERM within {:.1f} s (SIGKILL)", running(),
+    say(fmt::format("killing {} that did not end on SIGTERM within {:.1f} s (SIGKILL)", count_text(running()),
                     seconds(o_.kill_after)));
     signal_all(SIGKILL);
   }

@@ -6,7 +6,11 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
 #include <thread>
 
 #include "rendezvous/helpers.h"
@@ -47,11 +51,20 @@ std::string local_tcp() { return "tcp://127.0.0.1:" + std::to_string(free_port()
 
 /// TCP sockets that this process listens on.
 int listening_tcp_sockets() {
+  std::set<std::string> mine;
+  for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the iterator's own descriptor
+    mine.insert(std::filesystem::read_symlink(fd.path(), gone).string());
+  }
   int n = 0;
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     std::ifstream file(table);
     std::string line;
-    while (std::getline(file, line)) n += line.find(" 0A ") != std::string::npos;
+    while (std::getline(file, line)) {
+      std::istringstream words(line);
+      const std::vector<std::string> column{std::istream_iterator<std::string>(words), {}};
+      if (column.size() > 9 && column[3] == "0A") n += mine.contains("socket:[" + column[9] + "]");
+    }
   }
   return n;
 }
@@ -105,6 +118,10 @@ TEST(OpenStore, LocalRanksOpenNoPort) {
   const auto store = open_store(c, quiet());
   ASSERT_TRUE(store.ok()) << store.status().message();
   EXPECT_EQ(listening_tcp_sockets(), before);
+  {
+    const Fd seen = value_or_throw(listen_on(value_or_throw(resolve({"127.0.0.1", 0, ""})).front()));
+    EXPECT_EQ(listening_tcp_sockets(), before + 1);  // one would have been seen
+  }
   EXPECT_THAT((*store)->describe(), HasSubstr("unix:@unisono-"));
   c.rank = 1;
   const auto other = open_store(c, quiet());
