@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -22,8 +22,8 @@ class SupportsDLPack(Protocol):
 Array: TypeAlias = "Buffer | SupportsDLPack"
 """Memory of numbers: a NumPy array, a torch CPU tensor, memoryview, array.array, bytearray."""
 
-Op: TypeAlias = "ReduceOp | Literal['sum', 'avg', 'product', 'min', 'max', 'band', 'bor', 'bxor']"
-"""How elements are combined."""
+Op: TypeAlias = "ReduceOp | str"
+"""How elements are combined: a ReduceOp, or its name."""
 
 Seconds: TypeAlias = float | timedelta | None
 """A timeout; None: the group's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,9 +29,9 @@ def sources() -> list[Any]:
         bytearray(data),
         memoryview(bytearray(data)),
         array.array("d", [1.0, 2.0]),
-        memoryview(np.arange(4.0)),
+        np.arange(4.0).data,
         np.frombuffer(bytearray(data), ">u1"),
-        (np.ctypeslib.ctypes.c_float * 4)(1, 2, 3, 4),
+        (ctypes.c_float * 4)(1, 2, 3, 4),
     ]
 
 

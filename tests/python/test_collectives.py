@@ -98,10 +98,10 @@ def gather(world: Group, dtype: str, sizes: list[int]) -> None:
             else:
                 assert world.gather(mine, root=root) is None
                 assert world.gather(mine, root=root) is None
-            out = np.zeros_like(expected) if world.rank == root else None
-            world.gather(mine, out, root, async_op=True).wait()
-            if out is not None:
-                reference.check(out, expected, dtype, count, root, "asynchronous")
+            box = np.zeros_like(expected) if world.rank == root else None
+            world.gather(mine, box, root, async_op=True).wait()
+            if box is not None:
+                reference.check(box, expected, dtype, count, root, "asynchronous")
             reference.check(mine, reference.make(dtype, count, world.rank), "the input was changed")
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_ranks_that_call_different_things(pools: Pools, transport: str, case: st
 
 def refused(world: Group) -> list[str]:
     rank, n = world.rank, world.size
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: world.subgroup([0, n]),
         lambda: world.subgroup([0, -1]),
         lambda: world.subgroup([0, 1, 1]),
@@ -239,12 +240,13 @@ def afterwards(world: Group) -> list[str]:
     group = world.subgroup(range(world.size))
     group.destroy()
     group.destroy()
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: group.all_reduce(np.zeros(1)),
         lambda: group.send(np.zeros(1), dst=(world.rank + 1) % world.size),
         lambda: group.subgroup([world.rank]),
         lambda: group.abort("late"),
-    ):
+    ]
+    for call in calls:
         try:
             call()
         except unisono.InvalidArgument as error:

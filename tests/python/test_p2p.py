@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_not_contiguous(pools: Pools, ranks: int, transport: str) -> None:
 
 def refused(world: Group) -> list[str]:
     x, messages = np.zeros(4), []
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: world.send(x, dst=world.rank),
         lambda: world.recv(x, src=world.rank),
         lambda: world.send(x, dst=world.size),

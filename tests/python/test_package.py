@@ -21,6 +21,7 @@ def test_the_stub_is_up_to_date() -> None:
 
 
 USER = """
+import numpy as np
 import unisono
 
 world = unisono.init(timeout=30)
@@ -31,7 +32,7 @@ reveal_type(world.all_gather(x))
 reveal_type(world.split(0))
 reveal_type(unisono.spawn_threads(2, lambda group: group.rank))
 reveal_type(world.recv(bytearray(8)))
-world.all_reduce(x, "mean")
+world.broadcast(x, root="first")
 world.all_reduce(3.0)
 """
 

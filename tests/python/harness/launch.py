@@ -74,7 +74,7 @@ def launch(
     init: more arguments of unisono.init. join: False: call function(**arguments) instead, it joins by itself.
     """
     with tempfile.TemporaryDirectory(prefix="unisono-test-") as folder:
-        job = {
+        job: dict[str, Any] = {
             "folder": folder,
             "ranks": ranks,
             "init": dict(init or {}) if join else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 FLOATS = ("float16", "float32", "float64")
@@ -27,13 +29,18 @@ def make(dtype: str, count: int, rank: int, seed: int = 0) -> np.ndarray:
     return rng.choice([-2, -1, 1, 2], count).astype(dtype)
 
 
-def combine(op: str, inputs: list[np.ndarray]) -> np.ndarray:
+def combine(op: str, inputs: list[np.ndarray]) -> Any:
     """The result of a reduction."""
     stack = np.stack(inputs)
     if stack.dtype == bool:
-        fold = {"sum": np.logical_or, "max": np.logical_or, "bor": np.logical_or, "bxor": np.logical_xor}
-        return fold.get(op, np.logical_and).reduce(stack, axis=0)
-    fold = {"product": np.multiply, "min": np.minimum, "max": np.maximum}
+        logical: dict[str, Any] = {
+            "sum": np.logical_or,
+            "max": np.logical_or,
+            "bor": np.logical_or,
+            "bxor": np.logical_xor,
+        }
+        return logical.get(op, np.logical_and).reduce(stack, axis=0)
+    fold: dict[str, Any] = {"product": np.multiply, "min": np.minimum, "max": np.maximum}
     fold |= {"band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor}
     if op == "avg":
         return (stack.astype(np.float64).sum(axis=0) / len(inputs)).astype(stack.dtype)
@@ -54,4 +61,4 @@ def parts(total: int, ranks: int, seed: int) -> list[int]:
     """A partition of `total` into uneven counts, some of them 0."""
     rng = np.random.default_rng((total, ranks, seed))
     cuts = np.sort(rng.integers(0, total + 1, ranks - 1))
-    return np.diff([0, *cuts, total]).tolist()
+    return [int(count) for count in np.diff([0, *cuts, total])]
