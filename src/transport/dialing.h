@@ -15,7 +15,7 @@ struct Dial {
   PeerId to;
   std::string address;
   TimePoint deadline = TimePoint::max();
-  TimePoint next_try = TimePoint::min();  ///< at once
+  TimePoint next_try = TimePoint{};  ///< at once
   Duration pause = std::chrono::milliseconds(1);
   int tries = 0;
   int dropped = 0;   ///< how often the other side hung up on us in the middle of the handshake

@@ -122,7 +122,7 @@ class Transport {
   /// Move handshakes forward, accept, watch processes. `now` is the injected clock's.
   virtual void poll(TimePoint now, std::vector<Event>& events) = 0;
   /// When poll() has something to do although no descriptor became ready (a dial to try again, a handshake that has had its
-  /// time, bytes that the faulty decorator held back). Whoever sleeps bounds the sleep with it. max(): nothing.
+  /// time, bytes that the faulty decorator held back). Whoever sleeps bounds the sleep with it. max(): nothing; TimePoint{}: at once.
   virtual TimePoint next_deadline() const noexcept { return TimePoint::max(); }
   /// What this transport needs watched while the process sleeps is added to, and kept up to date in, `poller`.
   virtual void attach(Poller& poller) = 0;

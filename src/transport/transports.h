@@ -50,6 +50,12 @@ struct Faults {
   std::uint64_t cut_after_bytes = 0;  ///< the link fails with ECONNRESET after so many bytes written (0: never)
   std::uint64_t black_hole_after_bytes = 0;  ///< from then on writes are swallowed and reads stay empty (0: never)
 };
+/// The text of Config::fault: "partial,delay=1ms,seed=3,cut=100000,blackhole=200000", in any order; delays in ns, us, ms or s.
+/// The error says what is wrong and what may stand there.
+Result<Faults> parse_faults(std::string_view text);
+/// Wraps `inner`. The order of bytes within a link is kept always. Held-back bytes move on in poll() only (and at the end of the
+/// transport); next_deadline() says when, so whoever bounds its sleep with it delays none further. `clock` must outlive the
+/// transport; it dates the bytes.
 std::unique_ptr<Transport> make_faulty(std::unique_ptr<Transport> inner, Faults faults, const Clock& clock);
 
 /// epoll, an eventfd for wake(), and, with a segment, the "parked" flag that peers look at. Must outlive the transports made with

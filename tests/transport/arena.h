@@ -57,11 +57,11 @@ class Board {
   void wait_for(int i, std::int64_t value) {
     while (word(i).load(std::memory_order_acquire) != value) std::this_thread::yield();
   }
-  /// Both participants are here.
-  void meet() {
+  /// Both participants are here. The one who waits keeps its transport going: the faulty one moves bytes only then.
+  void meet(Site& site) {
     const std::int64_t before = shared_->met.fetch_add(1, std::memory_order_acq_rel);
     const std::int64_t full = before / 2 * 2 + 2;
-    while (shared_->met.load(std::memory_order_acquire) < full) std::this_thread::yield();
+    EXPECT_TRUE(site.meanwhile([&] { return shared_->met.load(std::memory_order_acquire) >= full; }, 200s));
   }
 
  private:
@@ -96,9 +96,7 @@ class Builder {
       return nullptr;
     }
     auto transport = std::move(made).value();
-#ifdef UNISONO_HAS_FAULTY
     if (arena_.faulty) transport = make_faulty(std::move(transport), arena_.faults, clock_);
-#endif
     return std::make_unique<Site>(std::move(poller), std::move(transport), self);
   }
   InprocHub& hub() { return *hub_; }
@@ -131,7 +129,7 @@ inline void run_pair(const Arena& arena, const Role& first, const Role& second, 
     board.publish(side, site->transport->address());
     board.address(1 - side);
     role(*site, board);
-    board.meet();
+    board.meet(*site);
   };
   if (arena.processes) {
     const pid_t pid = in_process([&] { play(1, second); });

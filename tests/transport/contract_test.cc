@@ -10,13 +10,13 @@
 namespace unisono::transport::test {
 namespace {
 
-[[maybe_unused]] Faults partial_faults() {
+Faults partial_faults() {
   Faults faults;
   faults.seed = 7;
   faults.partial = true;
   return faults;
 }
-[[maybe_unused]] Faults partial_and_late() {
+Faults partial_and_late() {
   Faults faults = partial_faults();
   faults.max_delay = 200us;
   return faults;
@@ -28,10 +28,8 @@ const Arena kArenas[] = {
     {"inproc", "inproc", false, {}, false},
     {"tcp", "tcp", false, {}, false},
     {"tcp_processes", "tcp", true, {}, false},
-#ifdef UNISONO_HAS_FAULTY
     {"tcp_partial", "tcp", false, partial_faults(), true},
     {"inproc_partial_late", "inproc", false, partial_and_late(), true},
-#endif
 };
 
 class Contract : public testing::TestWithParam<Arena> {
@@ -92,7 +90,7 @@ void exchange_streams(Site& site, Link& link, std::size_t bytes, std::uint64_t s
 
 /// Ends a test politely: nobody hangs up before both are through.
 void finish(Site& site, std::unique_ptr<Link>& link, Board& board) {
-  board.meet();
+  board.meet(site);
   site.drop(link);
 }
 
@@ -116,7 +114,7 @@ TEST_P(Contract, ConnectsInBothDirections) {
         EXPECT_TRUE(site.read_all(*up.link, mark));
         EXPECT_EQ(mark[0], static_cast<std::byte>(up.dialed ? 2 : 1));
       }
-      board.meet();
+      board.meet(site);
     };
   };
   run_pair(GetParam(), role(0), role(1));
@@ -195,17 +193,17 @@ TEST_P(Contract, DeliversEverythingWrittenBeforeClosing) {
       GetParam(),
       [&](Site& site, std::unique_ptr<Link> link, Board& board) {
         EXPECT_TRUE(site.write_all(*link, pattern(60000, 5)));
-        board.meet();  // the reader has not begun
+        board.meet(site);  // the reader has not begun
         site.drop(link);
-        board.meet();
+        board.meet(site);
         // Held-back bytes and lingering ends are the transport's business now.
         EXPECT_TRUE(site.meanwhile([&] { return board.word(0).load() == 1; }));
       },
       [&](Site& site, std::unique_ptr<Link> link, Board& board) {
         const std::byte unread[100] = {};
         EXPECT_TRUE(site.write_all(*link, unread));  // the other never reads these
-        board.meet();
-        board.meet();
+        board.meet(site);
+        board.meet(site);
         std::vector<std::byte> in;
         EXPECT_EQ(site.read_to_end(*link, in), Io::State::closed);
         EXPECT_TRUE(in == pattern(60000, 5)) << in.size() << " bytes";
@@ -247,14 +245,14 @@ TEST_P(Contract, ReachesWhoComesLate) {
         board.word(0).store(1, std::memory_order_release);
         auto link = site.next_link();
         EXPECT_TRUE(link);
-        board.meet();
+        board.meet(site);
         site.drop(link);
       },
       [](Site& site, Board& board) {
         board.wait_for(0, 1);
         auto link = site.next_link();
         EXPECT_TRUE(link);
-        board.meet();
+        board.meet(site);
         site.drop(link);
       });
 }
@@ -335,14 +333,14 @@ TEST_P(Contract, ConnectingAndClosingLeavesNothingBehind) {
         cycle();
         const auto settled = [&] { return !site.transport->segment() || site.transport->segment()->allocated() == 0; };
         EXPECT_TRUE(site.until(settled));
-        board.meet();
+        board.meet(site);
         const int before = open_descriptors();
-        board.meet();
+        board.meet(site);
         for (int i = 0; i < cycles; ++i) cycle();
         EXPECT_TRUE(site.until(settled)) << site.transport->segment()->allocated() << " bytes of the segment are left";
-        board.meet();
+        board.meet(site);
         EXPECT_LE(open_descriptors(), before + 8);
-        board.meet();
+        board.meet(site);
       },
       [cycles](Site& site, Board& board) {
         const auto cycle = [&] {
@@ -358,12 +356,12 @@ TEST_P(Contract, ConnectingAndClosingLeavesNothingBehind) {
         cycle();
         const auto settled = [&] { return !site.transport->segment() || site.transport->segment()->allocated() == 0; };
         EXPECT_TRUE(site.until(settled));
-        board.meet();
-        board.meet();
+        board.meet(site);
+        board.meet(site);
         for (int i = 0; i < cycles; ++i) cycle();
         EXPECT_TRUE(site.until(settled)) << site.transport->segment()->allocated() << " bytes of the segment are left";
-        board.meet();
-        board.meet();
+        board.meet(site);
+        board.meet(site);
       });
 }
 

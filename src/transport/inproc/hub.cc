@@ -73,13 +73,13 @@ class InprocTransport final : public Transport {
     dial.address = address;
     dial.deadline = deadline;
     dials_.push_back(std::move(dial));
-    next_ = TimePoint::min();
+    next_ = TimePoint{};
   }
   void poll(TimePoint now, std::vector<Event>& events) override;
   void attach(Poller&) override {}  // everything comes through the doorbell
   SharedSegment* segment() noexcept override { return node_->segment.get(); }
   /// News come without a descriptor: they are due at once.
-  TimePoint next_deadline() const noexcept override { return node_->noticed() ? TimePoint::min() : next_; }
+  TimePoint next_deadline() const noexcept override { return node_->noticed() ? TimePoint{} : next_; }
 
  private:
   /// A handshake in progress, then the exchange of memory.

@@ -94,7 +94,7 @@ void TcpTransport::dial(const PeerId& peer, const std::string& address, TimePoin
 }
 
 TimePoint TcpTransport::next_deadline() const noexcept {
-  return departed_->empty() ? std::min(reception_->next_deadline(), next_linger_) : TimePoint::min();
+  return departed_->empty() ? std::min(reception_->next_deadline(), next_linger_) : TimePoint{};
 }
 
 void TcpTransport::take_departed(TimePoint now) {
