@@ -19,14 +19,25 @@ def generate() -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "_core.pyi"
         patterns = ROOT / "bindings" / "stub_patterns.txt"
-        stubgen = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "unisono._core", "-p", patterns, "-o", path]
+        stubgen = [
+            sys.executable,
+            "-m",
+            "nanobind.stubgen",
+            "-q",
+            "-m",
+            "unisono._core",
+            "-p",
+            str(patterns),
+            "-o",
+            str(path),
+        ]
         subprocess.run(stubgen, check=True)
         header = "# Made by bindings/make_stub.py from the signatures and docstrings in bindings/. Do not edit.\n\n"
         path.write_text(header + path.read_text())
         ruff = [sys.executable, "-m", "ruff"]
-        config = ["--config", ROOT / "pyproject.toml"]
-        subprocess.run([*ruff, "check", *config, "--fix", "--select", "I,F401", "-q", path], check=True)
-        subprocess.run([*ruff, "format", *config, "-q", path], check=True)
+        config = ["--config", str(ROOT / "pyproject.toml")]
+        subprocess.run([*ruff, "check", *config, "--fix", "--select", "I,F401", "-q", str(path)], check=True)
+        subprocess.run([*ruff, "format", *config, "-q", str(path)], check=True)
         return path.read_text()
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import TextIO
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread a rank: NumPy's own would compete for the cores
 
@@ -167,23 +168,30 @@ def train_together(
     return network, history
 
 
+def find_terminal() -> TextIO | None:
+    """Where a bar can be drawn: standard output, or the terminal behind the launcher, which passes whole lines only."""
+    if sys.stdout.isatty():
+        return sys.stdout
+    try:
+        return open("/dev/tty", "w")
+    except OSError:  # no terminal: a batch job, CI
+        return None
+
+
 class Progress:
     """A bar on a terminal, a line now and then elsewhere; silent on other ranks than 0."""
 
     def __init__(self, rank: int, epochs: int, mode: str) -> None:
         self.rank, self.epochs, self.bar = rank, epochs, None
-        if rank == 0 and (mode == "bar" or (mode == "auto" and sys.stdout.isatty())):
+        terminal = find_terminal() if rank == 0 and mode == "auto" else None
+        if terminal is not None:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
 
-            columns = [
-                TextColumn("training"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("epochs, loss {task.fields[loss]}"),
-            ]
-            self.bar = Bar(*columns, TimeElapsedColumn(), console=Console(force_terminal=True))
+            text = TextColumn("epochs, loss {task.fields[loss]}")
+            columns = [TextColumn("training"), BarColumn(), MofNCompleteColumn(), text, TimeElapsedColumn()]
+            self.bar = Bar(*columns, console=Console(file=terminal, force_terminal=True))
             self.task = self.bar.add_task("training", total=epochs, loss="-")
             self.bar.start()
 
@@ -289,7 +297,7 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--plot", type=Path, help="write a picture here (PNG)")
     parser.add_argument("--json", type=Path, help="write the figures here")
-    parser.add_argument("--progress", choices=("auto", "bar", "lines"), default="auto")
+    parser.add_argument("--progress", choices=("auto", "lines"), default="auto")
     arguments = parser.parse_args()
 
     world = unisono.init()

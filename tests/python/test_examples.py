@@ -69,7 +69,15 @@ def test_cpp(programs: Path, name: str, ranks: int) -> None:
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_digits(ranks: int, tmp_path: Path) -> None:
     output = run(
-        ranks, sys.executable, EXAMPLES / "digits.py", "--plot", tmp_path / "p.png", "--json", tmp_path / "d.json"
+        ranks,
+        sys.executable,
+        EXAMPLES / "digits.py",
+        "--progress",
+        "lines",
+        "--plot",
+        tmp_path / "p.png",
+        "--json",
+        tmp_path / "d.json",
     )
     assert "accuracy" in output and "FAILED" not in output
     assert (tmp_path / "p.png").stat().st_size > 10_000
@@ -78,7 +86,9 @@ def test_digits(ranks: int, tmp_path: Path) -> None:
 
 def test_digits_tells_when_it_is_not_good_enough() -> None:
     # One epoch is too little to learn anything: every rank ends with status 1.
-    assert "FAILED: the accuracy is below" in run(2, sys.executable, EXAMPLES / "digits.py", "--epochs", "1", status=1)
+    assert "FAILED: the accuracy is below" in run(
+        2, sys.executable, EXAMPLES / "digits.py", "--progress", "lines", "--epochs", "1", status=1
+    )
 
 
 @pytest.mark.timeout(900)
