@@ -1,0 +1,312 @@
+/// The parts under shared memory: extents, segments, views, rings, and what a broken peer may leave in them.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <random>
+
+#include "site.h"
+#include "transport/shm/channel.h"
+#include "transport/shm/extents.h"
+#include "transport/shm/offer.h"
+#include "transport/shm/segment.h"
+#include "transport/shm/view.h"
+
+namespace unisono::transport::shm {
+namespace {
+
+using test::pattern;
+
+std::shared_ptr<Segment> make_segment(std::uint64_t bytes) {
+  auto segment = Segment::create(bytes, Logger(LogLevel::off, ""));
+  EXPECT_TRUE(segment.ok()) << segment.status().message();
+  return std::move(segment).value();
+}
+std::shared_ptr<const Fd> make_doorbell() {
+  return std::make_shared<const Fd>(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+std::uint64_t committed(const Segment& segment) {
+  struct stat about{};
+  ::fstat(segment.fd(), &about);
+  return static_cast<std::uint64_t>(about.st_blocks) * 512;
+}
+
+TEST(Extents, GiveBackWhatWasTakenAndMerge) {
+  Extents extents;
+  extents.give(0, 1 << 20);
+  std::mt19937 random(5);
+  std::map<std::uint64_t, std::uint64_t> live;
+  for (int i = 0; i < 20000; ++i) {
+    if (live.empty() || random() % 3 != 0) {
+      const std::uint64_t bytes = (random() % 8000 + 64) / 64 * 64, alignment = random() % 2 ? 64 : 4096;
+      const auto at = extents.take(bytes, alignment);
+      if (!at) continue;
+      EXPECT_EQ(*at % alignment, 0u);
+      const auto next = live.lower_bound(*at);
+      if (next != live.end()) {
+        EXPECT_LE(*at + bytes, next->first);
+      }
+      if (next != live.begin()) {
+        EXPECT_LE(std::prev(next)->first + std::prev(next)->second, *at);
+      }
+      live[*at] = bytes;
+    } else {
+      const auto it = std::next(live.begin(), static_cast<long>(random() % live.size()));
+      extents.give(it->first, it->second);
+      live.erase(it);
+    }
+  }
+  for (const auto& [at, bytes] : live) extents.give(at, bytes);
+  EXPECT_EQ(extents.take(1 << 20, 64), 0u) << "all of it is one piece again";
+}
+
+TEST(Segment, HandsOutZeroedAlignedMemory) {
+  auto segment = make_segment(8 << 20);
+  std::mt19937 random(1);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> live;
+  for (int i = 0; i < 2000; ++i) {
+    if (live.size() > 50 || (!live.empty() && random() % 2)) {
+      const auto [offset, bytes] = live.back();
+      live.pop_back();
+      segment->release(offset, bytes);
+      continue;
+    }
+    const std::uint64_t bytes = random() % 3 ? random() % 5000 : random() % 100000;
+    auto offset = segment->allocate(bytes);
+    ASSERT_TRUE(offset.ok());
+    EXPECT_EQ(*offset % (bytes >= 4096 ? 4096 : 64), 0u);
+    EXPECT_NE(*offset, 0u);
+    std::byte* at = segment->base() + *offset;
+    EXPECT_TRUE(std::all_of(at, at + bytes, [](std::byte b) { return b == std::byte{0}; })) << bytes;
+    std::memset(at, 0xff, bytes);
+    live.emplace_back(*offset, bytes);
+  }
+  for (const auto& [offset, bytes] : live) segment->release(offset, bytes);
+  EXPECT_EQ(segment->allocated(), 0u);
+}
+
+TEST(Segment, CommitsOnAllocateAndReturnsPagesOnRelease) {
+  auto segment = make_segment(256 << 20);
+  EXPECT_LT(committed(*segment), 64u << 10) << "virtual size costs nothing";
+  auto offset = segment->allocate(10 << 20);
+  ASSERT_TRUE(offset.ok());
+  EXPECT_GE(committed(*segment), 10u << 20) << "committed before the first touch";
+  segment->release(*offset, 10 << 20);
+  EXPECT_LT(committed(*segment), 64u << 10);
+}
+
+TEST(Segment, SaysWhenItIsFull) {
+  auto segment = make_segment(1 << 20);
+  const auto whole = segment->allocate(2 << 20);
+  EXPECT_EQ(whole.status().code(), Code::system);
+  std::vector<std::uint64_t> offsets;
+  while (true) {
+    auto offset = segment->allocate(100000);
+    if (!offset) {
+      EXPECT_THAT(offset.status().message(), testing::HasSubstr("full"));
+      break;
+    }
+    offsets.push_back(*offset);
+  }
+  EXPECT_GE(offsets.size(), 9u);
+  for (const auto offset : offsets) segment->release(offset, 100000);
+  EXPECT_TRUE(segment->allocate(900000).ok()) << "what was given back is whole again";
+  EXPECT_FALSE(segment->allocate(~0ull).ok());
+}
+
+TEST(Segment, IgnoresAReleaseOfWhatWasNotAllocated) {
+  auto segment = make_segment(1 << 20);
+  auto offset = segment->allocate(5000);
+  ASSERT_TRUE(offset.ok());
+  segment->release(*offset + 64, 5000);
+  segment->release(*offset, 100);
+  EXPECT_EQ(segment->allocated(), 8192u);
+  segment->release(*offset, 5000);
+  segment->release(*offset, 5000);
+  EXPECT_EQ(segment->allocated(), 0u);
+}
+
+TEST(Segment, CannotBeResized) {
+  auto segment = make_segment(1 << 20);
+  EXPECT_NE(::ftruncate(segment->fd(), 4096), 0);
+  EXPECT_NE(::ftruncate(segment->fd(), 4 << 20), 0);
+  EXPECT_NE(::fcntl(segment->fd(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(PeerView, RefusesWhatIsNotASealedSegment) {
+  const Fd unsealed(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(unsealed.get(), 1 << 20), 0);
+  EXPECT_THAT(PeerView::map(unsealed, 1 << 20, make_doorbell()).status().message(), testing::HasSubstr("not sealed"));
+  ASSERT_EQ(::fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_THAT(PeerView::map(unsealed, 2 << 20, make_doorbell()).status().message(), testing::HasSubstr("bytes"));
+  EXPECT_THAT(PeerView::map(unsealed, 1 << 20, make_doorbell()).status().message(), testing::HasSubstr("version"));
+  const Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  EXPECT_FALSE(PeerView::map(file, 1 << 20, make_doorbell()).ok());
+}
+
+TEST(PeerView, MapsReadOnly) {
+  auto segment = make_segment(1 << 20);
+  const Fd copy(::fcntl(segment->fd(), F_DUPFD_CLOEXEC, 0));
+  auto view = PeerView::map(copy, segment->bytes(), make_doorbell());
+  ASSERT_TRUE(view.ok());
+  auto offset = segment->allocate(64);
+  segment->base()[*offset] = std::byte{7};
+  const std::byte* at = (*view)->at(*offset, 64);
+  ASSERT_TRUE(at);
+  EXPECT_EQ(at[0], std::byte{7});
+  EXPECT_DEATH(const_cast<std::byte*>(at)[0] = std::byte{8}, "");
+}
+
+/// Two channels face to face without a transport.
+struct Face {
+  explicit Face(std::uint64_t ring) : one(make_segment(16 << 20)), two(make_segment(16 << 20)) {
+    a = Channel::create(one, ring).value();
+    b = Channel::create(two, ring).value();
+    EXPECT_TRUE(a->bind(PeerView::of(two, make_doorbell()), b->block()).ok());
+    EXPECT_TRUE(b->bind(PeerView::of(one, make_doorbell()), a->block()).ok());
+  }
+  ControlBlock& block_of_a() { return *reinterpret_cast<ControlBlock*>(one->base() + a->block()); }
+  ControlBlock& block_of_b() { return *reinterpret_cast<ControlBlock*>(two->base() + b->block()); }
+  static Io write(Channel& channel, std::span<const std::byte> bytes) {
+    const ConstPart part[1] = {bytes};
+    return channel.write(part);
+  }
+  static Io read(Channel& channel, std::span<std::byte> bytes) {
+    const MutablePart part[1] = {bytes};
+    return channel.read(part);
+  }
+  std::shared_ptr<Segment> one, two;
+  std::shared_ptr<Channel> a, b;
+};
+
+TEST(Channel, WrapsAroundAtEveryOffset) {
+  Face face(4096);
+  std::mt19937 random(3);
+  std::uint64_t sent = 0, got = 0;
+  const auto stream = pattern(1 << 20, 8);
+  std::vector<std::byte> in(stream.size());
+  while (got < stream.size()) {
+    const std::size_t out = std::min<std::size_t>(random() % 5000, stream.size() - sent);
+    const Io wrote = Face::write(*face.a, std::span(stream).subspan(sent, out));
+    ASSERT_EQ(wrote.state, Io::State::ok);
+    sent += wrote.bytes;
+    ASSERT_LE(sent - got, 4096u);
+    const Io read =
+        Face::read(*face.b, std::span(in).subspan(got, std::min<std::size_t>(random() % 5000, in.size() - got)));
+    ASSERT_EQ(read.state, Io::State::ok);
+    got += read.bytes;
+  }
+  EXPECT_TRUE(in == stream);
+}
+
+TEST(Channel, TakesARingOnlyWhenItWrites) {
+  Face face(1 << 20);
+  EXPECT_LT(face.one->allocated(), 4096u);
+  const auto word = pattern(8, 1);
+  EXPECT_EQ(Face::write(*face.a, word).bytes, 8u);
+  EXPECT_GE(face.one->allocated(), 1u << 20);
+  EXPECT_LT(face.two->allocated(), 4096u);
+}
+
+TEST(Channel, SaysWhenThereIsNoMemoryForItsRing) {
+  Face face(1ull << 26);  // more than the segment
+  const auto word = pattern(8, 1);
+  const Io io = Face::write(*face.a, word);
+  EXPECT_EQ(io.state, Io::State::failed);
+  EXPECT_EQ(io.error, ENOMEM);
+}
+
+TEST(Channel, DoesNotFollowAPeersNonsense) {
+  std::byte in[100];
+  const auto word = pattern(100, 1);
+  for (const std::uint64_t nonsense : {~0ull, 1ull << 40, 100ull + 4096 + 1}) {
+    Face face(4096);
+    ASSERT_EQ(Face::write(*face.a, word).bytes, 100u);
+    face.block_of_a().head.store(nonsense);
+    const Io io = Face::read(*face.b, in);
+    EXPECT_EQ(io.state, Io::State::failed);
+    EXPECT_EQ(io.error, EPROTO);
+    EXPECT_EQ(Face::read(*face.b, in).state, Io::State::failed) << "and stays so";
+  }
+  for (const std::uint64_t nonsense : {101ull, 1ull << 40}) {
+    Face face(4096);
+    ASSERT_EQ(Face::write(*face.a, word).bytes, 100u);
+    face.block_of_b().tail.store(nonsense);
+    const auto much = pattern(8192, 1);
+    EXPECT_EQ(Face::write(*face.a, much).state, Io::State::failed);
+  }
+  for (const auto& [offset, bytes] : {std::pair<std::uint64_t, std::uint64_t>{~0ull, 4096},
+                                      {4096, 3000},
+                                      {4096, 1ull << 40},
+                                      {4096, 0},
+                                      {(16ull << 20) - 64, 4096}}) {
+    Face face(4096);
+    face.block_of_a().ring_bytes.store(bytes);
+    face.block_of_a().ring_offset.store(offset);
+    EXPECT_EQ(Face::read(*face.b, in).state, Io::State::failed) << offset << " " << bytes;
+  }
+  auto channel = Channel::create(make_segment(1 << 20), 4096).value();
+  for (const std::uint64_t block : {0ull, 4097ull, 1ull << 20, ~0ull})
+    EXPECT_FALSE(channel->bind(PeerView::of(make_segment(1 << 20), make_doorbell()), block).ok()) << block;
+}
+
+TEST(OfferExchange, RefusesADoorbellThatBlocks) {
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+  const Fd left(pair[0]), right(pair[1]);
+  auto segment = make_segment(1 << 20);
+  const Fd blocking(::eventfd(0, EFD_CLOEXEC));
+  const Offer offer{kMagic, kVersion, 1, segment->bytes(), 4096};
+  OfferExchange bad(offer, segment->fd(), blocking.get());
+  const auto bell = make_doorbell();
+  OfferExchange good(offer, segment->fd(), bell->get());
+  bad.pump(left.get());
+  EXPECT_EQ(good.pump(right.get()), OfferExchange::State::failed);
+  EXPECT_THAT(good.reason(), testing::HasSubstr("doorbell"));
+}
+
+TEST(OfferExchange, SaysWhenDescriptorsDidNotArrive) {
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+  const Fd left(pair[0]), right(pair[1]);
+  auto segment = make_segment(1 << 20);
+  const auto bell = make_doorbell();
+  const Offer offer{kMagic, kVersion, 1, segment->bytes(), 4096};
+  OfferExchange one(offer, segment->fd(), bell->get()), two(offer, segment->fd(), bell->get());
+  one.pump(left.get());
+  rlimit old{};
+  ::getrlimit(RLIMIT_NOFILE, &old);
+  rlimit tight = old;
+  tight.rlim_cur = 3;
+  ::setrlimit(RLIMIT_NOFILE, &tight);
+  const auto state = two.pump(right.get());
+  ::setrlimit(RLIMIT_NOFILE, &old);
+  EXPECT_EQ(state, OfferExchange::State::failed);
+  EXPECT_THAT(two.reason(), testing::HasSubstr("ulimit"));
+}
+
+TEST(OfferExchange, KeepsNoDescriptorsOfAStranger) {
+  const int before = test::open_descriptors();
+  {
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    const Fd left(pair[0]), right(pair[1]);
+    auto segment = make_segment(1 << 20);
+    const auto bell = make_doorbell();
+    const Offer wrong{kMagic + 1, kVersion, 1, segment->bytes(), 4096};
+    OfferExchange one(wrong, segment->fd(), bell->get());
+    OfferExchange two({kMagic, kVersion, 1, segment->bytes(), 4096}, segment->fd(), bell->get());
+    one.pump(left.get());
+    EXPECT_EQ(two.pump(right.get()), OfferExchange::State::failed);
+  }
+  EXPECT_EQ(test::open_descriptors(), before);
+}
+
+}  // namespace
+}  // namespace unisono::transport::shm
