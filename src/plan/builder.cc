@@ -39,12 +39,23 @@ PlanBuilder::PlanBuilder(Collective collective, std::string_view algorithm, cons
 }
 
 void PlanBuilder::alias() {
-  std::uint32_t next = 0;
-  for (std::size_t i = 0; i < plan_.out_extent.size(); i++) out_cell_.push_back(next++);
-  for (std::size_t i = 0; i < plan_.in_extent.size(); i++) in_cell_.push_back(next++);
-  for (const auto& [in, out] : aliased_blocks(plan_))
-    in_cell_[static_cast<std::size_t>(in)] = out_cell_[static_cast<std::size_t>(out)];
-  cells_.resize(next);
+  const auto fresh = [&](std::size_t count) {
+    std::vector<std::uint32_t> cells(count);
+    for (std::uint32_t& cell : cells) cell = new_cell();
+    return cells;
+  };
+  in_cell_ = fresh(plan_.in_extent.size());
+  out_cell_ = fresh(plan_.out_extent.size());
+  in_shared_.assign(plan_.in_extent.size(), kNone);
+  out_shared_.assign(plan_.out_extent.size(), kNone);
+  for (const auto& [in, out] : aliased_blocks(plan_)) {
+    in_shared_[static_cast<std::size_t>(in)] = out_shared_[static_cast<std::size_t>(out)] = new_cell();
+  }
+}
+
+std::uint32_t PlanBuilder::new_cell() {
+  cells_.emplace_back();
+  return static_cast<std::uint32_t>(cells_.size() - 1);
 }
 
 Ref PlanBuilder::all(Space space) const {
@@ -62,8 +73,7 @@ RefList PlanBuilder::wrapped(Space space, std::int32_t first, std::int32_t count
 Ref PlanBuilder::new_scratch(std::int32_t extent) {
   const Ref ref{Space::scratch, -1, static_cast<std::int32_t>(plan_.scratch_extent.size()), 1};
   plan_.scratch_extent.push_back(extent);
-  scratch_cell_.push_back(static_cast<std::uint32_t>(cells_.size()));
-  cells_.emplace_back();
+  scratch_cell_.push_back(new_cell());
   return ref;
 }
 
@@ -76,10 +86,7 @@ Ref PlanBuilder::new_scratch_wrapped(std::int32_t first, std::int32_t count) {
 void PlanBuilder::stage_extents(std::vector<std::int32_t> extents) {
   plan_.staged = true;
   plan_.stage_extent = std::move(extents);
-  for (std::size_t i = 0; i < plan_.stage_extent.size(); i++) {
-    stage_cell_.push_back(static_cast<std::uint32_t>(cells_.size()));
-    cells_.emplace_back();
-  }
+  for (std::size_t i = 0; i < plan_.stage_extent.size(); i++) stage_cell_.push_back(new_cell());
 }
 
 std::int32_t PlanBuilder::extent_of(Ref ref) const {
@@ -133,10 +140,19 @@ StepId PlanBuilder::add(OpCode op, std::int32_t peer, std::uint16_t channel, std
   plan_.refs.insert(plan_.refs.end(), dst.begin(), dst.end());
 
   needs_.clear();
-  for (const Ref& ref : src) read(ref, id);
-  for (const Ref& ref : dst) write(ref, id);
+  const bool no_op_in_place = op == OpCode::copy && copies_onto_itself(dst.front(), src.front());
+  for (const Ref& ref : src) {
+    for (const std::uint32_t cell : cells_of(ref)) read(cell, id);
+    if (no_op_in_place) continue;
+    for (const std::uint32_t cell : shared_cells_of(ref)) read(cell, id);
+  }
+  for (const Ref& ref : dst) {
+    for (const std::uint32_t cell : cells_of(ref)) write(cell, id);
+    if (no_op_in_place) continue;
+    for (const std::uint32_t cell : shared_cells_of(ref)) write(cell, id);
+  }
   if (op == OpCode::signal && !plan_.stage_extent.empty()) {  // what it publishes must be there
-    read({Space::stage, rank(), 0, static_cast<std::int32_t>(plan_.stage_extent.size())}, id);
+    for (const std::uint32_t cell : stage_cell_) read(cell, id);
   }
   step.dep_begin = static_cast<std::uint32_t>(plan_.deps.size());
   write_dependencies(step);
@@ -156,42 +172,55 @@ std::uint16_t PlanBuilder::lane_of(OpCode op, std::int32_t peer) {
   return static_cast<std::uint16_t>(lane);
 }
 
+namespace {
+
+std::span<const std::uint32_t> part(const std::vector<std::uint32_t>& cells, const Ref& ref) {
+  return std::span(cells).subspan(static_cast<std::size_t>(ref.first), static_cast<std::size_t>(ref.count));
+}
+
+}  // namespace
+
 std::span<const std::uint32_t> PlanBuilder::cells_of(const Ref& ref) const {
-  const auto part = [&](const std::vector<std::uint32_t>& cells) {
-    return std::span<const std::uint32_t>(cells).subspan(static_cast<std::size_t>(ref.first),
-                                                         static_cast<std::size_t>(ref.count));
-  };
   switch (ref.space) {
     case Space::in:
-      return part(in_cell_);
+      return part(in_cell_, ref);
     case Space::out:
-      return part(out_cell_);
+      return part(out_cell_, ref);
     case Space::scratch:
-      return part(scratch_cell_);
+      return part(scratch_cell_, ref);
     case Space::stage:
       // Other ranks' stages are ordered by signal and wait, which share lane 0 with all that reads them.
-      if (ref.rank == rank()) return part(stage_cell_);
+      if (ref.rank == rank()) return part(stage_cell_, ref);
   }
   return {};
 }
 
-void PlanBuilder::read(const Ref& ref, StepId step) {
-  for (const std::uint32_t c : cells_of(ref)) {
-    Cell& cell = cells_[c];
-    if (cell.writer == step) continue;
-    need(cell.writer);
-    readers_.push_back({step, cell.readers});
-    cell.readers = static_cast<std::uint32_t>(readers_.size() - 1);
-  }
+std::span<const std::uint32_t> PlanBuilder::shared_cells_of(const Ref& ref) const {
+  if (ref.space == Space::in) return part(in_shared_, ref);
+  if (ref.space == Space::out) return part(out_shared_, ref);
+  return {};
 }
 
-void PlanBuilder::write(const Ref& ref, StepId step) {
-  for (const std::uint32_t c : cells_of(ref)) {
-    Cell& cell = cells_[c];
-    need(cell.writer);
-    for (std::uint32_t r = cell.readers; r != kNone; r = readers_[r].next) need(readers_[r].step);
-    cell = {step, kNone};
-  }
+bool PlanBuilder::copies_onto_itself(const Ref& dst, const Ref& src) const {
+  const auto to = shared_cells_of(dst), from = shared_cells_of(src);
+  return !to.empty() && std::ranges::equal(to, from) && std::ranges::find(to, kNone) == to.end();
+}
+
+void PlanBuilder::read(std::uint32_t cell_index, StepId step) {
+  if (cell_index == kNone) return;
+  Cell& cell = cells_[cell_index];
+  if (cell.writer == step) return;
+  need(cell.writer);
+  readers_.push_back({step, cell.readers});
+  cell.readers = static_cast<std::uint32_t>(readers_.size() - 1);
+}
+
+void PlanBuilder::write(std::uint32_t cell_index, StepId step) {
+  if (cell_index == kNone) return;
+  Cell& cell = cells_[cell_index];
+  need(cell.writer);
+  for (std::uint32_t r = cell.readers; r != kNone; r = readers_[r].next) need(readers_[r].step);
+  cell = {step, kNone};
 }
 
 // A lane runs in order: its latest step stands for the earlier ones, and the step's own lane needs no word at all.

@@ -97,18 +97,23 @@ class PlanBuilder {
   StepId add(OpCode op, std::int32_t peer, std::uint16_t channel, std::span<const Ref> dst, std::span<const Ref> src,
              bool final = false);
   std::uint16_t lane_of(OpCode op, std::int32_t peer);
+  std::uint32_t new_cell();
   std::span<const std::uint32_t> cells_of(const Ref& ref) const;
+  std::span<const std::uint32_t> shared_cells_of(const Ref& ref) const;
+  bool copies_onto_itself(const Ref& dst, const Ref& src) const;
   void need(StepId earlier) {
     if (earlier != kNone) needs_.push_back(earlier);
   }
-  void read(const Ref& ref, StepId step);
-  void write(const Ref& ref, StepId step);
+  void read(std::uint32_t cell_index, StepId step);
+  void write(std::uint32_t cell_index, StepId step);
   void write_dependencies(Step& step);
 
   Plan plan_;
-  std::vector<Cell> cells_;  ///< input and output first, then scratch and stage as they come
-  std::vector<std::uint32_t> in_cell_, out_cell_, scratch_cell_,
-      stage_cell_;  ///< block to cell; aliased blocks share one
+  std::vector<Cell> cells_;
+  std::vector<std::uint32_t> in_cell_, out_cell_, scratch_cell_, stage_cell_;  ///< block to cell
+  /// A second cell for blocks that a caller may alias, the same for input and output: hazards in place. A copy from a block
+  /// onto itself is nothing in place, so it touches the first cells only.
+  std::vector<std::uint32_t> in_shared_, out_shared_;
   std::vector<Reader> readers_;
   std::vector<StepId> needs_;                           ///< of the step being added
   std::vector<std::int32_t> send_lane_, recv_lane_;     ///< by peer, -1: none yet

@@ -13,13 +13,20 @@ namespace {
 
 constexpr double kLeft = 92, kTop = 74, kRight = 40, kBottom = 54;
 constexpr double kLine = 15;     // height of a line of text
-constexpr double kLetter = 6.9;  // width of a letter
+constexpr double kLetter = 7.0;  // width of a letter
 
 double text_width(std::string_view text) { return static_cast<double>(text.size()) * kLetter; }
 
-// Colours of equal brightness around the wheel, neighbours far apart.
+// Colours of equal lightness around the wheel, neighbours far apart (hue by the golden angle), as "#rrggbb".
 std::string colour_of(std::int32_t rank) {
-  return fmt::format("hsl({:.0f},62%,40%)", std::fmod(212.0 + rank * 137.508, 360.0));
+  constexpr double kLightness = 0.40, kSaturation = 0.62;
+  const double hue = std::fmod(212.0 + rank * 137.508, 360.0) / 30;
+  const auto channel = [&](double n) {
+    const double k = std::fmod(n + hue, 12);
+    const double light = kLightness - kSaturation * kLightness * std::clamp(std::min(k - 3, 9 - k), -1.0, 1.0);
+    return static_cast<int>(std::lround(light * 255));
+  };
+  return fmt::format("#{:02x}{:02x}{:02x}", channel(0), channel(8), channel(4));
 }
 
 class Drawing {
@@ -40,7 +47,8 @@ class Drawing {
     }
     column_ = box_ + std::clamp(label * 1.6 + 70, 110.0, 320.0);
     lane_ = std::max(66.0, static_cast<double>(lines) * kLine + 34);
-    legend_ = messages > 0 ? "arrows are messages, with the blocks they hold" : "dashed arrows are signals";
+    legend_ = messages > 0 ? "arrows: messages and their blocks" : "dashed arrows: signals";
+    if (reduces(plans.front().collective)) legend_ += "; + adds to a partial sum, = completes one";
   }
 
   std::string run() {
@@ -68,13 +76,12 @@ class Drawing {
         "{1:.0f}\" "
         "font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"11.5\">\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        std::max(width(), 620.0), height());
+        std::max(width(), 16 + text_width(legend_) + 24), height());
     const std::string root = rooted(first.collective) ? fmt::format(", root {}", first.shape.root) : "";
     text(kLeft - 76, 28,
          fmt::format("{} {}, {} ranks{}", name_of(first.collective), first.algorithm, plans_.size(), root),
          "font-size=\"16\" font-weight=\"bold\"");
-    text(kLeft - 76, height() - 18,
-         fmt::format("{}; + adds to a partial sum, = completes one; numbers are blocks", legend_), "fill=\"#666\"");
+    text(kLeft - 76, height() - 18, legend_, "fill=\"#666\"");
   }
 
   void grid() {

@@ -59,6 +59,7 @@ std::string draw_text(std::span<const Plan> plans) {
                                  events.rounds, first.staged ? "phases" : "rounds");
   text += fmt::format("{:<7}", first.staged ? "phase" : "round");
   for (std::size_t r = 0; r < plans.size(); r++) text += fmt::format("  {:<{}}", fmt::format("rank {}", r), width[r]);
+  text.erase(text.find_last_not_of(' ') + 1);
   text += '\n';
   for (std::size_t t = 0; t < rows.size(); t++) {
     std::size_t height = 0;
@@ -73,7 +74,8 @@ std::string draw_text(std::span<const Plan> plans) {
       text += out + '\n';
     }
   }
-  text += "\n+ adds to a partial sum, = completes one; numbers are blocks\n";
+  text += fmt::format("\nnumbers are blocks{}\n",
+                      reduces(first.collective) ? "; + adds to a partial sum, = completes one" : "");
   return text;
 }
 

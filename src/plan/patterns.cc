@@ -55,10 +55,10 @@ void ring_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into) {
   }
 }
 
-void ring_all_gather(PlanBuilder& b) {
+void ring_all_gather(PlanBuilder& b, Ref own) {
   const std::int32_t n = b.ranks(), r = b.rank();
   for (std::int32_t t = 0; t < n - 1; t++) {
-    b.send(b.around(r + 1), PlanBuilder::out(b.around(r - t)));
+    b.send(b.around(r + 1), t == 0 ? own : PlanBuilder::out(b.around(r - t)));
     b.recv(b.around(r - 1), PlanBuilder::out((r - 1 - t + n) % n));
   }
 }
@@ -109,13 +109,18 @@ void circulant_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into) {
   }
 }
 
-void circulant_all_gather(PlanBuilder& b, std::int32_t complete) {
+void circulant_all_gather(PlanBuilder& b, Ref own, std::int32_t complete) {
   const std::int32_t n = b.ranks(), r = b.rank();
   const auto strides = circulant_strides(n);
   for (std::size_t k = strides.size() - 1; k > 0; k--) {
     const std::int32_t stride = strides[k], count = strides[k - 1] - stride;
     const std::int32_t to = b.around(r - stride), from = (r + stride) % n;
-    if (to != complete) b.send(to, b.wrapped(Space::out, r, count));
+    if (to != complete) {
+      RefList leaving(own);
+      const RefList others = b.wrapped(Space::out, (r + 1) % n, count - 1);
+      for (const Ref& ref : others.refs()) leaving.add(ref);
+      b.send(to, leaving);
+    }
     if (r != complete) b.recv(from, b.wrapped(Space::out, from, count));
   }
 }

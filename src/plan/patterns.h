@@ -55,8 +55,8 @@ Ref reduce_children(PlanBuilder& b, const BinomialTree& tree, Ref own, Ref into)
 
 /// The ring's reduce-scatter over n blocks of `in`: afterwards block rank() is complete in `into`. Needs n > 1.
 void ring_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into);
-/// The ring's all-gather over n blocks of `out`: block rank() must be there.
-void ring_all_gather(PlanBuilder& b);
+/// The ring's all-gather into `out`; the own block is read from `own`, and nobody writes out[rank()].
+void ring_all_gather(PlanBuilder& b, Ref own);
 
 /// Stages that leave out the rank that needs no place: all ranks but `without`, and where rank q is among them.
 std::vector<std::int32_t> all_ranks_but(std::int32_t ranks, std::int32_t without);
@@ -66,8 +66,7 @@ constexpr std::int32_t place_without_own(std::int32_t q, std::int32_t without) {
 std::vector<std::int32_t> circulant_strides(std::int32_t n);
 /// As ring_reduce_scatter, in ceil(log2 n) rounds for any n.
 void circulant_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into);
-/// As ring_all_gather, in ceil(log2 n) rounds for any n. A rank `complete` has all blocks already: nothing is sent to
-/// it.
-void circulant_all_gather(PlanBuilder& b, std::int32_t complete = -1);
+/// As ring_all_gather, in ceil(log2 n) rounds for any n. A rank `complete` has all blocks already: nothing is sent to it.
+void circulant_all_gather(PlanBuilder& b, Ref own, std::int32_t complete = -1);
 
 }  // namespace unisono::plan

@@ -3,12 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 
 #include "plan/registry.h"
 #include "plan/verify.h"
 
 namespace unisono::plan {
+
+void PrintTo(const Algorithm& algorithm, std::ostream* out) {
+  *out << name_of(algorithm.collective) << ' ' << algorithm.name;
+}
+
 namespace {
 
 class EveryAlgorithm : public testing::TestWithParam<Algorithm> {};

@@ -14,7 +14,7 @@ namespace unisono::plan::all_gather {
 Plan circulant(const Shape& shape) {
   PlanBuilder b(Collective::all_gather, "circulant", shape);
   b.copy(PlanBuilder::out(shape.rank), PlanBuilder::in(0));
-  circulant_all_gather(b);
+  circulant_all_gather(b, PlanBuilder::in(0));
   return std::move(b).build();
 }
 

@@ -14,7 +14,7 @@ namespace unisono::plan::all_gather {
 Plan ring(const Shape& shape) {
   PlanBuilder b(Collective::all_gather, "ring", shape);
   b.copy(PlanBuilder::out(shape.rank), PlanBuilder::in(0));
-  ring_all_gather(b);
+  ring_all_gather(b, PlanBuilder::in(0));
   return std::move(b).build();
 }
 

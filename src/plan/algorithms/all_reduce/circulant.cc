@@ -20,7 +20,7 @@ Plan circulant(const Shape& shape) {
     b.copy(PlanBuilder::out(0), PlanBuilder::in(0));
   } else {
     circulant_reduce_scatter(b, {PlanBuilder::out(shape.rank)});
-    circulant_all_gather(b);
+    circulant_all_gather(b, PlanBuilder::out(shape.rank));
   }
   return std::move(b).build();
 }

@@ -23,7 +23,7 @@ Plan ring(const Shape& shape) {
     b.copy(PlanBuilder::out(0), PlanBuilder::in(0));
   } else {
     ring_reduce_scatter(b, {PlanBuilder::out(shape.rank)});
-    ring_all_gather(b);
+    ring_all_gather(b, PlanBuilder::out(shape.rank));
   }
   return std::move(b).build();
 }

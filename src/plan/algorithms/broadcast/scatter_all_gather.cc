@@ -26,7 +26,7 @@ Plan scatter_all_gather(const Shape& shape) {
   if (at_root) b.copy(b.all(Space::out), b.all(Space::in));
   if (!at_root) b.recv(tree.parent, b.wrapped(Space::out, shape.rank, tree.size));
   for (const auto& child : tree.children) b.send(child.rank, blocks_of(b, at_root ? Space::in : Space::out, child));
-  circulant_all_gather(b, shape.root);
+  circulant_all_gather(b, PlanBuilder::out(shape.rank), shape.root);
   return std::move(b).build();
 }
 
