@@ -27,6 +27,9 @@ REPORTS = ROOT / "build" / "reports"
 TSAN_FOLDERS = ("transport", "engine", "group")
 ASAN_FOLDERS = ("base", "kernels", "transport", "rendezvous", "engine", "group")
 
+# What asks tests for more: Python's for slow cases, C++'s for so many times the seeds.
+LONG = {"UNISONO_TEST_LONG": "1", "UNISONO_TEST_SCALE": "10"}
+
 
 @dataclass
 class Result:
@@ -142,7 +145,7 @@ def ctest(settings: Settings, preset: str, folders: tuple[str, ...] = ()) -> Res
         "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
     }
     if settings.long:
-        env["UNISONO_TEST_LONG"] = "1"
+        env |= LONG
     programs = REPORTS / f"{preset}-programs.xml"
     run(
         "ctest",
@@ -209,8 +212,16 @@ def python(settings: Settings) -> Result:
     report = REPORTS / "python.xml"
     report.unlink(missing_ok=True)
     selection = [] if settings.long else ["-m", "not long"]
-    env = {"UNISONO_TEST_LONG": "1", "HYPOTHESIS_PROFILE": "long"} if settings.long else {}
-    ok = run(VENV_BIN / "python", "-m", "pytest", "-q", f"--junitxml={report}", *selection, "tests", env=env)
+    ok = run(
+        VENV_BIN / "python",
+        "-m",
+        "pytest",
+        "-q",
+        f"--junitxml={report}",
+        *selection,
+        "tests",
+        env=LONG if settings.long else {},
+    )
     if report.exists():
         result.add_junit(report)
     if not ok and not result.failed:
