@@ -14,6 +14,7 @@ namespace {
 constexpr double kLeft = 92, kTop = 74, kRight = 40, kBottom = 54;
 constexpr double kLine = 15;     // height of a line of text
 constexpr double kLetter = 7.0;  // width of a letter
+constexpr double kTitle = 9.7;   // width of a letter of the title
 
 double text_width(std::string_view text) { return static_cast<double>(text.size()) * kLetter; }
 
@@ -76,7 +77,7 @@ class Drawing {
         "{1:.0f}\" "
         "font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"11.5\">\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        std::max(width(), 16 + text_width(legend_) + 24), height());
+        std::max({width(), 16 + text_width(legend_) + 24, kTitle * 46}), height());
     const std::string root = rooted(first.collective) ? fmt::format(", root {}", first.shape.root) : "";
     text(kLeft - 76, 28,
          fmt::format("{} {}, {} ranks{}", name_of(first.collective), first.algorithm, plans_.size(), root),

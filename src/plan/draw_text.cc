@@ -55,8 +55,9 @@ std::string draw_text(std::span<const Plan> plans) {
     }
   }
 
-  std::string text = fmt::format("{} {}, {} ranks: {} {}\n\n", name_of(first.collective), first.algorithm, plans.size(),
-                                 events.rounds, first.staged ? "phases" : "rounds");
+  std::string text =
+      fmt::format("{} {}, {} ranks: {} {}{}\n\n", name_of(first.collective), first.algorithm, plans.size(),
+                  events.rounds, first.staged ? "phase" : "round", events.rounds == 1 ? "" : "s");
   text += fmt::format("{:<7}", first.staged ? "phase" : "round");
   for (std::size_t r = 0; r < plans.size(); r++) text += fmt::format("  {:<{}}", fmt::format("rank {}", r), width[r]);
   text.erase(text.find_last_not_of(' ') + 1);

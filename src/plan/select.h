@@ -57,7 +57,8 @@ class Selector {
   /// The table in force, in the syntax of parse().
   const std::string& text() const noexcept { return text_; }
   /// The same as values, later ones win.
-  const std::vector<Rule>& rules() const noexcept { return rules_; }
+  const std::vector<Rule>& rules() const& noexcept { return rules_; }
+  const std::vector<Rule>& rules() && = delete;  // would dangle
 
  private:
   std::vector<Rule> rules_;
