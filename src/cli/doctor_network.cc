@@ -87,9 +87,8 @@ void examine_host_name(Findings& findings) {
   if (only_loopback) {
     f.health = Health::warning;
     f.advice =
-        "the own name leads to loopback here and elsewhere on other hosts: for jobs over several hosts give an "
-        "address, not "
-        "this name, as MASTER_ADDR or --rdzv (or correct /etc/hosts)";
+        "this name leads to loopback here, which other hosts cannot use: for a job over several hosts give an address as "
+        "MASTER_ADDR or --rdzv, or correct /etc/hosts";
   }
   findings.push_back(f);
 }

@@ -70,10 +70,10 @@ def test_what_is_missing_is_exit_status_1() -> None:
 @pytest.mark.parametrize(
     ("env", "health", "says"),
     [
-        ({"UNISONO_RANK": "1", "UNISONO_SIZE": "2", "UNISONO_INIT_METHOD": "unix:@x"}, "ok", "rank 1 of 2, started by unisono"),
+        ({"UNISONO_RANK": "1", "UNISONO_SIZE": "2", "UNISONO_INIT_METHOD": "unix:@x"}, "ok", "rank 1 of 2"),
         ({"RANK": "1", "WORLD_SIZE": "2"}, "warning", "MASTER_ADDR is not set"),
     ],
-)  # fmt: skip
+)
 def test_the_environment_is_explained(env: dict[str, str], health: str, says: str) -> None:
     """Before init() fails with it."""
     finding = findings(doctor("--json", env=env))["job", "environment"]
