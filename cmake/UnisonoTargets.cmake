@@ -5,6 +5,7 @@ set(UNISONO_WARNINGS
     -Wshadow              # a shadowed name is usually the wrong one
     -Wconversion          # counts are 64-bit: a silent narrowing is a 2 GiB bug
     -Wno-sign-conversion  # sizes and ranks meet at every index; the checked helpers in base/ guard the ones that matter
+    -Wno-restrict         # g++ 12 at -O3 sees an overlap in "text" + string that is not there (GCC bug 105651)
     -Wnon-virtual-dtor
     -Wold-style-cast
     -Woverloaded-virtual)
