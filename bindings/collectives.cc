@@ -120,7 +120,7 @@ nb::object collect(Operation& o, nb::handle x, nb::handle out, nb::handle counts
   std::int64_t at = 0;
   for (int i = 0; i < o.ranks; i++) {
     if (!uneven) {
-      parts.append(all[nb::int_(i)]);
+      parts.append(all[nb::make_tuple(i, nb::ellipsis())]);  // a view also where x has no dimension
       continue;
     }
     const std::int64_t end = at + o.counts[static_cast<std::size_t>(i)];
