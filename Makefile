@@ -60,6 +60,11 @@ format: deps $(STAMPS)/dev ## format C++ and Python in place
 	@git ls-files -z --cached --others --exclude-standard -- '*.cc' '*.cpp' '*.h' '*.hpp' | xargs -0 -r $(BIN)/clang-format -i
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
 
+.PHONY: docs
+docs: build ## write the list of algorithms into docs/algorithms.md
+	@{ sed '/^collective  /,$$d' docs/algorithms.md; $(BIN)/unisono plan --list; echo '```'; } > build/algorithms.md
+	@mv build/algorithms.md docs/algorithms.md
+
 .PHONY: bench-compare
 bench-compare: build $(STAMPS)/dev $(STAMPS)/torch ## measure unisono beside Gloo, Open MPI and MPICH (installs them)
 	@tools/install_deps.sh --peers

@@ -66,6 +66,11 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert not missing
 
 
+def test_the_list_of_algorithms_is_that_of_the_registry() -> None:
+    listed = run(COMMAND, "plan", "--list").rstrip()
+    assert f"```\n{listed}\n```" in (ROOT / "docs/algorithms.md").read_text(), "run make docs"
+
+
 def test_the_architecture_names_what_is_there() -> None:
     """A link such as [`Operation`](operation.h) leads to a file that has that name in it."""
     page = ROOT / "docs/architecture.md"
