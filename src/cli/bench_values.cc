@@ -66,25 +66,35 @@ ReduceOp op_of(const Problem& p) {
   return p.op == ReduceOp::product || p.op == ReduceOp::min ? ReduceOp::band : p.op;
 }
 
-/// Element j of rank's input. Sums stay within 256, the last integer that bf16 surely holds, up to 256 ranks; integers may wrap.
+/// Element j of rank's input. Results tell when a rank is missing: for each element one rank, another one from element to
+/// element, decides it (none for one element in size + 1). Sums stay within 256, the last integer that bf16 surely holds, up
+/// to 256 ranks; integers may wrap.
 std::int64_t value(const Problem& p, int rank, std::int64_t j) {
   const bool boolean = p.dtype == DType::boolean;
   if (!reduces(p.collective)) return (rank * 31 + j * 7 + j / 251) % (boolean ? 2 : 101);
-  if (boolean) return (rank + j) % 3 != 0;
-  switch (p.op) {
+  const bool decides = (rank + j) % (p.size + 1) == 0;
+  const std::int64_t bit = boolean ? 1 : 1 << j % 7;
+  const std::int64_t all = boolean ? 1 : 0x7f;
+  switch (op_of(p)) {
     case ReduceOp::sum:
       return (rank + j) % std::clamp(256 / p.size + 1, 2, 8);
     // The mean is an integer, and stops being one when a rank is missing or counted twice.
     case ReduceOp::avg:
       return j % 2 + 1 + (p.size > 1 && rank == 0) - (p.size > 1 && rank == p.size - 1);
     case ReduceOp::product:
-      return (rank + j) % std::max(p.size, 4) == 0 ? 2 : 1;
+      return decides ? 2 : 1;
     case ReduceOp::min:
+      return 5 + j % 3 - (decides ? 4 : 0);
     case ReduceOp::max:
-      return (rank * 5 + j * 3) % 11;
-    default:
-      return (rank * 13 + j * 7) & 0x7f;
+      return 5 + j % 3 + (decides ? 4 : 0);
+    case ReduceOp::band:
+      return decides ? all & ~bit : all;
+    case ReduceOp::bor:
+      return decides ? bit : 0;
+    case ReduceOp::bxor:
+      return (rank * 13 + j * 7) & all;
   }
+  return 0;
 }
 
 std::int64_t combine(ReduceOp op, std::int64_t a, std::int64_t b) {

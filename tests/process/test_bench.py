@@ -1,0 +1,129 @@
+"""`unisono bench`: starts ranks by itself, checks every collective's results, and writes JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+COLLECTIVES = (
+    "all_reduce",
+    "reduce",
+    "broadcast",
+    "all_gather",
+    "reduce_scatter",
+    "gather",
+    "scatter",
+    "all_to_all",
+    "barrier",
+)
+KEYS = [
+    "collective",
+    "ranks",
+    "bytes",
+    "dtype",
+    "op",
+    "algorithm",
+    "transport",
+    "time_us",
+    "algbw_gbps",
+    "busbw_gbps",
+    "wrong",
+    "in_place",
+]
+BRIEF = ("--iters", "3", "--warmup", "1")
+
+
+def unisono() -> str:
+    """The command that was installed beside this Python, or the one that UNISONO_COMMAND names."""
+    return os.environ.get("UNISONO_COMMAND") or str(Path(sysconfig.get_path("scripts")) / "unisono")
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([unisono(), *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_every_collective_is_right(collective: str, transport: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    options = ("--sizes", "8,20K,1M", "--check", "--transport", transport, "--json", file, *BRIEF)
+    root = ("--root", "2") if collective in ("reduce", "broadcast", "gather", "scatter") else ()
+    done = run("bench", collective, "-n", "3", *options, *root)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "# Out of bounds values : 0 OK" in done.stdout
+    rows = json.loads(file.read_text())
+    sizes = 1 if collective == "barrier" else 3
+    placements = 1 if collective in ("barrier", "all_to_all") else 2
+    assert len(rows) == sizes * placements
+    for row in rows:
+        assert list(row) == KEYS
+        assert (row["collective"], row["ranks"], row["transport"], row["wrong"]) == (collective, 3, transport, 0)
+        assert row["time_us"] > 0
+        assert row["algbw_gbps"] == pytest.approx(row["bytes"] / row["time_us"] / 1e3, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op"), [("bf16", "avg"), ("f16", "max"), ("i8", "product"), ("bool", "bxor"), ("u64", "band")]
+)
+def test_types_and_ops(dtype: str, op: str) -> None:
+    done = run("bench", "all_reduce", "-n", "2", "--sizes", "8,33K", "--dtype", dtype, "--op", op, "--check", *BRIEF)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 OK" in done.stdout
+    assert f"{dtype}  {op:>6}" in done.stdout
+
+
+def test_without_check_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    done = run("bench", "all_reduce", "-n", "2", "--sizes", "64", "--json", file, *BRIEF)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("N/A") == 2
+    assert [row["wrong"] for row in json.loads(file.read_text())] == [None, None]
+
+
+def test_a_named_algorithm(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    options = ("--sizes", "100K", "--algorithm", "ring", "--check", "--json", file, *BRIEF)
+    done = run("bench", "all_reduce", "-n", "3", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {row["algorithm"] for row in json.loads(file.read_text())} == {"ring"}
+
+
+def test_inside_a_running_job() -> None:
+    done = run("run", "-n", "2", "--", unisono(), "bench", "all_reduce", "--sizes", "1K", "--check", *BRIEF)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all_reduce, 2 ranks" in done.stdout
+    assert done.stdout.count("Out of bounds") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("all_reduze",), "all_reduce"),
+        (("all_reduce", "--dtype", "f8"), "bf16"),
+        (("all_reduce", "--op", "median"), "product"),
+        (("all_reduce", "--op", "band"), "not defined for f32"),
+        (("all_reduce", "--sizes", "8,lots"), "lots"),
+        (("all_reduce", "-n", "0"), "at least one rank"),
+        (("broadcast", "-n", "2", "--root", "2"), "ranks are 0 to 1"),
+        (("all_reduce", "--transport", "pigeon"), "shm and tcp"),
+        (("all_reduce", "--algorithm", "magic"), "ring"),
+    ],
+)
+def test_mistakes_start_nothing(arguments: tuple[str, ...], says: str) -> None:
+    done = run("bench", *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert done.stderr.startswith("unisono bench: ")
+
+
+def test_a_file_that_cannot_be_written_is_told_before_measuring(tmp_path: Path) -> None:
+    done = run("bench", "all_reduce", "--json", tmp_path / "none" / "rows.json")
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
+    assert done.stdout == ""
