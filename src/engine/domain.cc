@@ -35,9 +35,13 @@ Result<std::unique_ptr<Domain>> Domain::create(transport::SharedSegment& segment
   return std::unique_ptr<Domain>(new Domain(segment, rank, size, slice_bytes, *offset));
 }
 
-Domain::~Domain() {
-  if (stage_offset_ != 0) segment_.release(stage_offset_, stage_bytes_);
-  segment_.release(control_offset_, sizeof(ControlBlock));
+bool Domain::reclaim(const std::vector<bool>& gone) noexcept {
+  if (stage_offset_ == 0) return true;
+  for (int q = 0; q < size(); q++)
+    if (q != rank_ && !(q < static_cast<int>(gone.size()) && gone[q]) && !done(q, slices)) return false;
+  segment_.release(stage_offset_, stage_bytes_);
+  stage_offset_ = 0;
+  return true;
 }
 
 Status Domain::attach(int rank, transport::SharedView* view, std::uint64_t control_offset) {

@@ -46,12 +46,12 @@ struct StagePayload {
   std::uint64_t offset = 0;  ///< of the rank's stage in its segment
 };
 
-/// Thread-safety: one thread at a time (the one that runs the group's operations).
+/// Its destructor gives nothing back: slower peers may still read. reclaim() does, and the segment itself goes when the last
+/// process that maps it does. Thread-safety: one thread at a time (the one that runs the group's operations).
 class Domain {
  public:
   /// `slice_bytes` 0: chosen from the size; otherwise a multiple of 64, the same on all ranks.
   static Result<std::unique_ptr<Domain>> create(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes = 0);
-  ~Domain();
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
 
@@ -92,6 +92,10 @@ class Domain {
   }
   /// Slices that all operations before the current one had; the same on all ranks.
   std::uint64_t slices = 0;
+
+  /// Give the stage back to the segment if every peer has read all that was put there (`gone` peers never will); whether
+  /// that was so. The control block stays: peers look at it as long as they have the group, and it is small.
+  bool reclaim(const std::vector<bool>& gone) noexcept;
 
   // --- stages -------------------------------------------------------------------------------------------------------
   /// Bytes of a stage; the same on all ranks.

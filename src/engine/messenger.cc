@@ -172,11 +172,16 @@ bool Messenger::poll_locked(bool deep) {
       moved |= s->read(*this);
       if (s->state() != Stream::State::open) ended_.push_back(s);
     }
-    for (auto& [fd, s] : by_fd_)
+    for (auto& [fd, s] : by_fd_) {
+      if (s->holds_input()) {  // no event will come for that
+        moved |= s->read(*this);
+        if (s->state() != Stream::State::open) ended_.push_back(s);
+      }
       if (!s->idle()) {
         moved |= s->flush(deferred_);
         poller_.want_write(fd, !s->idle());
       }
+    }
     const TimePoint now = clock_.now();
     for (auto& t : transports_)
       if (others || t->next_deadline() <= now) t->poll(now, events_);

@@ -122,6 +122,7 @@ class Messenger final : private FrameHandler {
   bool poll_locked(bool deep);
   GroupState* find(std::uint64_t group);
   std::vector<bool> gone_locked(const GroupState& group) const;
+  Status gone_status(const GroupState& group, int rank) const;
 
   PeerId self_;
   std::vector<std::unique_ptr<transport::Transport>> transports_;

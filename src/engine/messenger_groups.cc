@@ -97,8 +97,7 @@ void Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag, Mu
       group->inbox.post_message(rank, tag, buffer, std::move(completion), deferred_);
       for (std::size_t r = 0; r < group->members.size(); r++)
         if (group->members[r] >= 0 && peers_[group->members[r]].gone()) {
-          const Peer& peer = peers_[group->members[r]];
-          group->inbox.fail_messages(gone_locked(*group), static_cast<int>(r), peer.status, deferred_);
+          group->inbox.fail_messages(gone_locked(*group), static_cast<int>(r), gone_status(*group, static_cast<int>(r)), deferred_);
         }
       callbacks = deferred_.take();
     }
@@ -240,6 +239,14 @@ void Messenger::on_abort(int from, const AbortRecord& record) {
     early_aborts_.try_emplace(record.group, record.status);
 }
 
+Status Messenger::gone_status(const GroupState& group, int rank) const {
+  const PeerAddress& a = peers_[group.members[rank]].address;
+  return Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) has left: it finished, or raised and ended, without sending the message that rank {} "
+                                          "waits for",
+                                          rank, group.name, describe_peer(group.members[rank]), group.rank),
+                              rank, a.host, a.pid);
+}
+
 void Messenger::peer_left(int index) {
   Peer& peer = peers_[index];
   if (peer.gone()) return;
@@ -248,11 +255,7 @@ void Messenger::peer_left(int index) {
   for (auto& [id, group] : groups_) {
     const int rank = rank_of(group, index);
     if (rank < 0) continue;
-    const Status status = Status::rank_failure(
-        fmt::format("rank {} of group \"{}\" ({}) has left: it finished, or raised and ended, without sending the message that rank {} waits for", rank,
-                    group.name, describe_peer(index), group.rank),
-        rank, peer.address.host, peer.address.pid);
-    group.inbox.fail_messages(gone_locked(group), rank, status, deferred_);
+    group.inbox.fail_messages(gone_locked(group), rank, gone_status(group, rank), deferred_);
   }
 }
 

@@ -18,7 +18,7 @@ using plan::Space;
 using plan::Step;
 
 Operation::Operation(Request request, const Ground& ground, std::uint64_t sequence)
-    : request_(std::move(request)), ground_(ground), sequence_(sequence), stage_(ground.size), arrived_(ground.size) {
+    : Running(sequence), request_(std::move(request)), ground_(ground), stage_(ground.size), arrived_(ground.size) {
   const plan::Plan& plan = request_.compiled->plan;
   const std::int64_t largest = request_.binding.largest_block;
   slice_bytes_ = plan.staged ? ground_.domain->slice_bytes() : ground_.network_slice;
@@ -149,8 +149,7 @@ bool Operation::peer_arrived(int q) {
   const Line* line = ground_.domain->line(q, sequence_);
   if (line == nullptr) return false;
   if (line->signature != request_.signature) {
-    discord_ = {q, sequence_, request_.signature, line->signature};
-    fail(Status::mismatch("calls differ", ground_.rank, q));  // the group, which knows its name, says it in full
+    fail(Discord{q, sequence_, request_.signature, line->signature});
     return false;
   }
   StagePayload payload;
@@ -256,11 +255,6 @@ void Operation::finish() {
   } else if (ground_.messenger != nullptr) {
     ground_.messenger->end(ground_.group, sequence_);
   }
-  done_ = true;
-}
-
-void Operation::fail(Status status) {
-  status_ = std::move(status);
   done_ = true;
 }
 

@@ -11,7 +11,7 @@
 #include "engine/binding.h"
 #include "engine/compiled.h"
 #include "engine/domain.h"
-#include "engine/inbox.h"
+#include "engine/running.h"
 #include "engine/signature.h"
 #include "kernels/kernels.h"
 
@@ -43,18 +43,11 @@ struct Request {
 
 /// The slices of a plan run through a window of slots, oldest first: while one waits for a peer the next is staged, which
 /// is all the software pipelining there is. Thread-safety: one thread at a time; messages complete from any thread.
-class Operation {
+class Operation final : public Running {
  public:
   Operation(Request request, const Ground& ground, std::uint64_t sequence);
-  /// Do what can be done; whether anything was. After it check done() and status().
-  bool advance();
-  bool done() const noexcept { return done_; }
-  const Status& status() const noexcept { return status_; }  ///< an error ends the operation (done() is true)
-  /// After a mismatch: who called what.
-  const Discord& discord() const noexcept { return discord_; }
-  /// Ranks whose part has not come, for the message of a timeout.
-  std::vector<int> waiting_for() const;
-  std::uint64_t sequence() const noexcept { return sequence_; }
+  bool advance() override;
+  std::vector<int> waiting_for() const override;
   const Request& request() const noexcept { return request_; }
 
  private:
@@ -82,7 +75,6 @@ class Operation {
   void run_message(Slot& slot, std::uint32_t index);
   bool retire();
   void finish();
-  void fail(Status status);
   bool peer_arrived(int q);
   /// The memory of block `block` of `ref` on this slice.
   Part part(const Slot& slot, const plan::Ref& ref, std::int32_t block) const;
@@ -90,16 +82,13 @@ class Operation {
 
   Request request_;
   Ground ground_;
-  std::uint64_t sequence_;
   std::int64_t slice_bytes_ = 0, slices_ = 1, next_slice_ = 0, retired_ = 0;
   std::int64_t scratch_stride_ = 0;
   std::uint64_t base_ = 0;
   std::vector<Slot> slots_;
   std::vector<const std::byte*> stage_;  ///< of each rank, once it has arrived
   std::vector<bool> arrived_;
-  bool begun_ = false, done_ = false;
-  Status status_;
-  Discord discord_;
+  bool begun_ = false;
 };
 
 }  // namespace unisono::engine

@@ -68,6 +68,11 @@ class Stream {
   bool flush(Deferred& deferred);
   /// Read what is there; whether anything was.
   bool read(FrameHandler& handler);
+  /// Whether read() has something to do although the kernel may have nothing new: frames that were read ahead, or one whose
+  /// handler said "not now".
+  bool holds_input() const noexcept {
+    return have_header_ ? !sink_.has_value() : buffer_end_ - buffer_begin_ >= sizeof(FrameHeader);
+  }
   /// Let go of all memory of this group's frames: unsent frames are dropped, a half-sent one is copied, a half-read one
   /// loses its sink. Point-to-point frames with another completion than `only` (when given) are left alone.
   void forget(std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred);

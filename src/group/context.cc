@@ -54,6 +54,20 @@ ContextImpl::~ContextImpl() {
   messenger->leave(saturating_add(clock.now(), std::chrono::seconds(2)));
 }
 
+void ContextImpl::retire(std::unique_ptr<engine::Domain> domain, std::uint64_t group) {
+  if (domain == nullptr) return;
+  {
+    const std::lock_guard lock(mutex_);
+    retired_.push_back({std::move(domain), group});
+  }
+  sweep();
+}
+
+void ContextImpl::sweep() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(retired_, [&](const Retired& r) { return r.domain->reclaim(messenger->gone(r.group)); });
+}
+
 Result<std::unique_ptr<Transport>> ContextImpl::wrap(Result<std::unique_ptr<Transport>> made) const {
   if (!made || config.fault.empty()) return made;
   auto faults = transport::parse_faults(config.fault);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "engine/domain.h"
 #include "engine/messenger.h"
 #include "group/progress.h"
 #include "rendezvous/host_identity.h"
@@ -26,6 +27,11 @@ class ContextImpl {
   /// The transport for peers on other hosts, made when it is first needed. `address` of an interface to listen on.
   Result<std::size_t> tcp(const std::string& address);
 
+  /// Keep the domain of a group that has ended until its peers have read what is on its stage.
+  void retire(std::unique_ptr<engine::Domain> domain, std::uint64_t group);
+  /// Give back the stages that nobody reads any more.
+  void sweep();
+
   Config config;
   Logger log;
   SteadyClock clock;
@@ -43,6 +49,11 @@ class ContextImpl {
  private:
   Result<std::unique_ptr<transport::Transport>> wrap(Result<std::unique_ptr<transport::Transport>> made) const;
   std::mutex mutex_;
+  struct Retired {
+    std::unique_ptr<engine::Domain> domain;
+    std::uint64_t group = 0;
+  };
+  std::vector<Retired> retired_;
   std::optional<std::size_t> tcp_;
 };
 

@@ -27,7 +27,10 @@ class Baton {
 
 }  // namespace
 
-GroupImpl::GroupImpl(Parts parts) : parts_(std::move(parts)) {}
+GroupImpl::GroupImpl(Parts parts) : parts_(std::move(parts)) {
+  for (int c = 0; c < kCollectives; c++)
+    overridden_[static_cast<std::size_t>(c)] = parts_.overrides.find(name_of(static_cast<Collective>(c))) != std::string::npos;
+}
 
 GroupImpl::~GroupImpl() {
   if (!destroyed_.load()) destroy();
@@ -155,6 +158,10 @@ Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective c
 /// Under the baton: the operation at the head gets its number, its algorithm and its plan.
 bool GroupImpl::begin(Pending& p) {
   p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (const auto tiny = inline_call(p.call, p.requested)) {
+    p.operation = std::make_unique<engine::InlineOperation>(*tiny, *parts_.domain, signature_of(p.call, nullptr), p.sequence);
+    return true;
+  }
   auto chosen = choose(p);
   if (!chosen) {
     fail(chosen.status());
@@ -197,10 +204,8 @@ bool GroupImpl::advance() {
       head = queue_.front().get();
     }
     if (!parts_.failure->failed() && (head->operation != nullptr || begin(*head))) moved = head->operation->advance();
-    if (!parts_.failure->failed() && head->operation->done() && !head->operation->status().ok()) {
-      const engine::Discord& d = head->operation->discord();
-      fail(d.rank >= 0 ? mismatch(d.sequence, d.rank, d.ours, d.theirs) : head->operation->status());
-    }
+    if (!parts_.failure->failed() && head->operation->done())
+      if (const Status s = settle(*head->operation); !s.ok()) moved = true;
     stalls_ = moved ? 0 : stalls_ + 1;
     if (stalls_ % 256 == 255)
       if (Status s = check_on(*head); !s.ok()) fail(s);
@@ -316,6 +321,7 @@ void GroupImpl::destroy() {
   if (destroyed_.exchange(true)) return;
   // What is in flight is finished first; if a peer never comes, its deadline ends it.
   parts_.context->progress->wait(this, TimePoint::max(), nullptr, [&] { return queued_.load(std::memory_order_acquire) == 0; });
+  parts_.context->retire(std::move(parts_.domain), parts_.id);
   parts_.context->messenger->close_group(parts_.id);
 }
 

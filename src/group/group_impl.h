@@ -1,16 +1,19 @@
 #pragma once
 /// A group: who is in it, how its operations are chosen, queued and run.
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "engine/domain.h"
+#include "engine/inline_operation.h"
 #include "engine/operation.h"
 #include "group/context_impl.h"
 #include "plan/select.h"
@@ -51,7 +54,7 @@ struct Pending {
   std::shared_ptr<engine::Completion> completion;
   TimePoint started{}, deadline = TimePoint::max();
   std::uint64_t sequence = 0;
-  std::unique_ptr<engine::Operation> operation;
+  std::unique_ptr<engine::Running> operation;
 };
 
 /// Thread-safety: any thread.
@@ -83,7 +86,11 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
  private:
   void check_usable() const;
   void submit(std::unique_ptr<Pending> pending);
+  /// The call as an operation that travels in the announcements, if it is one: the same answer on all ranks.
+  std::optional<engine::InlineCall> inline_call(const Call& call, const plan::Algorithm* requested) const;
   bool run_tiny(const Call& call);
+  Status wait_tiny(const Call& call, engine::Running& operation);
+  Status settle(engine::Running& operation);  // fails the group when the operation failed
   bool begin(Pending& pending);
   Result<std::shared_ptr<const engine::Compiled>> compiled(Collective collective, const plan::Algorithm& algorithm, int root);
   Result<const plan::Algorithm*> choose(const Pending& pending) const;
@@ -100,6 +107,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status look_for_the_gone(const std::vector<int>& waiting) const;
 
   Parts parts_;
+  std::array<bool, kCollectives> overridden_{};  ///< rank 0's UNISONO_ALGORITHM has rules for it: they beat the tiny path
   std::atomic<bool> destroyed_{false};
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<bool> baton_{false};     ///< whoever holds it runs the operation at the head

@@ -114,6 +114,7 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   if (size < 1) throw InvalidArgument(fmt::format("group \"{}\" of {} ranks: at least one is needed", name, size));
   if (rank < 0 || rank >= size) throw InvalidArgument(fmt::format("rank {} in group \"{}\" of {}: it must be from 0 to {}", rank, name, size, size - 1));
   ContextImpl& c = *context;
+  c.sweep();
   Parts parts;
   parts.context = context;
   parts.store = std::move(store);

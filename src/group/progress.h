@@ -127,7 +127,12 @@ template <class Done>
 Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done) {
   if (done()) return Outcome::done;
   const Attendance attendance(*this);
-  const auto advance = [&] { return driven != nullptr && driven->advance(); };
+  // While it waits, this thread does the progress thread's work, too: a peer may be waiting for another of our operations.
+  const auto advance = [&] {
+    bool moved = driven != nullptr && driven->advance();
+    if (asynchronous_.load(std::memory_order_relaxed) > 0) moved |= advance_all();
+    return moved;
+  };
   engine::Waiter waiter(policy_);
   TimePoint next_question = saturating_add(clock_.now(), std::chrono::milliseconds(100));
   for (std::uint32_t round = 0;; round++) {

@@ -42,6 +42,7 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
   for (const int r : list) id = mix(id, static_cast<std::uint64_t>(r) + 1);
 
   ContextImpl& c = *parts_.context;
+  c.sweep();
   Parts parts;
   parts.context = parts_.context;
   parts.store = parts_.store;

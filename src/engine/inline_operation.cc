@@ -1,0 +1,109 @@
+#include "engine/inline_operation.h"
+
+#include <cstring>
+
+#include "kernels/kernels.h"
+
+namespace unisono::engine {
+
+std::int64_t InlineCall::posted(int size) const noexcept {
+  switch (collective) {
+    case Collective::barrier: return 0;
+    case Collective::scatter:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all: return block() * size;
+    default: return block();
+  }
+}
+
+bool InlineCall::fits(int size) const noexcept {
+  return count <= static_cast<std::int64_t>(kInlineBytes) && posted(size) <= static_cast<std::int64_t>(kInlineBytes);
+}
+
+InlineOperation::InlineOperation(const InlineCall& call, Domain& domain, const Signature& signature, std::uint64_t sequence)
+    : Running(sequence), call_(call), domain_(domain), signature_(signature) {
+  if (static_cast<std::size_t>(domain.size()) > kFew) many_.resize(static_cast<std::size_t>(domain.size()));
+}
+
+bool InlineOperation::announce() {
+  const int n = domain_.size(), me = domain_.rank();
+  for (; next_ < n; next_++)
+    if (next_ != me && !domain_.may_announce(next_, sequence_)) return false;
+  const bool from_root = call_.collective == Collective::broadcast || call_.collective == Collective::scatter;
+  const auto bytes = from_root && me != call_.root ? 0 : static_cast<std::size_t>(call_.posted(n));
+  domain_.announce(sequence_, signature_, {call_.in, bytes});
+  announced_ = true;
+  next_ = 0;
+  return true;
+}
+
+bool InlineOperation::advance() {
+  if (done_) return false;
+  if (!announced_ && !announce()) return false;
+  const int before = next_;
+  for (; next_ < domain_.size(); next_++) {
+    const Line* l = domain_.line(next_, sequence_);
+    if (l == nullptr) return next_ != before;
+    if (l->signature != signature_) {
+      fail(Discord{next_, sequence_, signature_, l->signature});
+      return true;
+    }
+    line(next_) = l->payload;
+  }
+  take();
+  done_ = true;
+  return true;
+}
+
+std::vector<int> InlineOperation::waiting_for() const {
+  std::vector<int> missing;
+  for (int q = 0; q < domain_.size(); q++)
+    if (q != domain_.rank() && domain_.latest(q) < sequence_) missing.push_back(q);
+  return missing;
+}
+
+/// All lines are there: combine or copy what this rank gets.
+void InlineOperation::take() {
+  const int n = domain_.size(), me = domain_.rank();
+  const auto block = static_cast<std::size_t>(call_.block());
+  if (block == 0) return;  // there may be no memory at all
+  std::byte* out = call_.out;
+  switch (call_.collective) {
+    case Collective::barrier: return;
+    case Collective::broadcast:
+      if (me != call_.root || out != call_.in) std::memcpy(out, line(call_.root), block);
+      return;
+    case Collective::scatter: std::memcpy(out, line(call_.root) + block * static_cast<std::size_t>(me), block); return;
+    case Collective::gather:
+      if (me != call_.root) return;
+      [[fallthrough]];
+    case Collective::all_gather:
+      for (int q = 0; q < n; q++) std::memcpy(out + block * static_cast<std::size_t>(q), line(q), block);
+      return;
+    case Collective::all_to_all:
+      for (int q = 0; q < n; q++)
+        std::memcpy(out + block * static_cast<std::size_t>(q), line(q) + block * static_cast<std::size_t>(me), block);
+      return;
+    case Collective::reduce:
+      if (me != call_.root) return;
+      [[fallthrough]];
+    case Collective::all_reduce:
+    case Collective::reduce_scatter: combine();
+  }
+}
+
+void InlineOperation::combine() {
+  const int n = domain_.size();
+  const std::size_t skip = call_.collective == Collective::reduce_scatter ? static_cast<std::size_t>(call_.block() * domain_.rank()) : 0;
+  std::array<const void*, kFew> few;
+  std::vector<const void*> many;
+  std::span<const void*> src(few.data(), std::min<std::size_t>(kFew, static_cast<std::size_t>(n)));
+  if (static_cast<std::size_t>(n) > kFew) {
+    many.resize(static_cast<std::size_t>(n));
+    src = many;
+  }
+  for (int q = 0; q < n; q++) src[static_cast<std::size_t>(q)] = line(q) + skip;  // rank order
+  kernels::reduce({call_.dtype, call_.op, call_.op == ReduceOp::avg ? n : 1}, call_.out, nullptr, src, static_cast<std::size_t>(call_.count));
+}
+
+}  // namespace unisono::engine

@@ -1,0 +1,45 @@
+#pragma once
+/// What a group runs: an operation that advances when asked and never blocks.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/inbox.h"
+
+namespace unisono::engine {
+
+/// Thread-safety: one thread at a time.
+class Running {
+ public:
+  virtual ~Running() = default;
+  /// Do what can be done; whether anything was. After it look at done() and status().
+  virtual bool advance() = 0;
+  /// Ranks whose part has not come, for the message of a timeout.
+  virtual std::vector<int> waiting_for() const = 0;
+
+  bool done() const noexcept { return done_; }
+  const Status& status() const noexcept { return status_; }  ///< an error ends the operation (done() is true)
+  /// After a mismatch: who called what.
+  const Discord& discord() const noexcept { return discord_; }
+  std::uint64_t sequence() const noexcept { return sequence_; }
+
+ protected:
+  explicit Running(std::uint64_t sequence) noexcept : sequence_(sequence) {}
+  void fail(Status status) {
+    status_ = std::move(status);
+    done_ = true;
+  }
+  /// The group, which knows its name, says it in full.
+  void fail(const Discord& discord) {
+    discord_ = discord;
+    fail(Status::mismatch("calls differ", -1, discord.rank));
+  }
+
+  std::uint64_t sequence_;
+  bool done_ = false;
+  Status status_;
+  Discord discord_;
+};
+
+}  // namespace unisono::engine
