@@ -12,7 +12,8 @@ enum class FrameKind : std::uint32_t {
   collective = 1,  ///< a message of a plan: group, sequence, slice, ordinal, signature
   message = 2,     ///< point to point: group, sequence = tag
   abort = 3,       ///< payload: an AbortRecord
-  goodbye = 4      ///< the sender leaves in good order; its stream ends after this
+  goodbye = 4,     ///< the sender leaves in good order; its stream ends after this
+  probe = 5        ///< "this is what I am waiting in": group, sequence, signature; sent when nothing moves for a while
 };
 
 inline constexpr std::uint32_t kFrameMagic = 0x31534e55;  // "UNS1"

@@ -26,7 +26,14 @@ std::optional<Discord> Inbox::begin(std::uint64_t sequence, const Signature& sig
   signature_ = signature;
   for (auto it = early_.lower_bound({sequence, 0}); it != early_.end() && it->first.first == sequence; ++it)
     if (auto discord = check(it->second->rank, it->second->header)) return discord;
+  for (const auto& [rank, header] : probes_)
+    if (auto discord = check(rank, header)) return discord;
   return std::nullopt;
+}
+
+std::optional<Discord> Inbox::on_probe(int rank, const FrameHeader& header) {
+  probes_[rank] = header;
+  return check(rank, header);
 }
 
 void Inbox::end(std::uint64_t sequence) {

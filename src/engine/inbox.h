@@ -42,6 +42,9 @@ class Inbox {
   /// Receive the message that `header` names from `rank`. Completes at once when it is there.
   std::optional<Discord> post(int rank, const FrameHeader& header, std::vector<transport::MutablePart> parts, StepFlag* flag);
 
+  /// What `rank` says it waits in; it may be a number that has not begun here yet.
+  std::optional<Discord> on_probe(int rank, const FrameHeader& header);
+
   // --- point to point ---------------------------------------------------------------------------------------------
   /// `source` -1: from anybody. Completes at once when it is there.
   void post_message(int source, std::int64_t tag, transport::MutablePart buffer, std::shared_ptr<Completion> completion, Deferred& deferred);
@@ -86,6 +89,7 @@ class Inbox {
   std::uint64_t sequence_ = 0;   ///< of the newest operation that began here
   Signature signature_;
   std::deque<Past> past_;        ///< a few finished ones, to recognise late frames
+  std::map<int, FrameHeader> probes_;  ///< the newest of each rank
   std::unordered_map<Key, Post> posts_;
   std::map<std::pair<std::uint64_t, Key>, std::shared_ptr<Parcel>> early_;  ///< by (sequence, key)
   std::list<Receive> receives_;

@@ -278,6 +278,13 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
     return sink;
   };
   if (header.kind == FrameKind::abort) return keep_bytes();
+  if (header.kind == FrameKind::probe) {
+    GroupState* probed = find(header.group);
+    const int from = probed ? rank_of(*probed, stream.peer()) : -1;
+    if (from >= 0 && !probed->failure->failed())
+      if (auto discord = probed->inbox.on_probe(from, header)) report_discord(header.group, *probed, *discord);
+    return Sink{};
+  }
   if (header.kind != FrameKind::collective && header.kind != FrameKind::message) return Sink{};
   GroupState* group = find(header.group);
   if (group == nullptr) {
@@ -313,6 +320,7 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
         log_.warn(record.status().message());
       return;
     }
+    case FrameKind::probe: return;
     case FrameKind::goodbye: peer_left(stream.peer()); return;
   }
 }

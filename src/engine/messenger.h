@@ -63,6 +63,9 @@ class Messenger final : private FrameHandler {
   // --- collectives (Operation) --------------------------------------------------------------------------------------
   void begin(std::uint64_t group, std::uint64_t sequence, const Signature& signature);
   void end(std::uint64_t group, std::uint64_t sequence);
+  /// Nothing has moved for a while: tell those members that a link leads to what we wait in. If they wait in something else,
+  /// one of us finds out.
+  void probe(std::uint64_t group, std::uint64_t sequence, const Signature& signature);
   void send(std::uint64_t group, int rank, const FrameHeader& header, std::span<const transport::MutablePart> parts, StepFlag* flag);
   void receive(std::uint64_t group, int rank, const FrameHeader& header, std::vector<transport::MutablePart> parts, StepFlag* flag);
   /// No flag or memory of the group's collectives is used after this.

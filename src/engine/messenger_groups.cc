@@ -79,6 +79,21 @@ void Messenger::end(std::uint64_t id, std::uint64_t sequence) {
   if (GroupState* group = find(id)) group->inbox.end(sequence);
 }
 
+void Messenger::probe(std::uint64_t id, std::uint64_t sequence, const Signature& signature) {
+  const std::lock_guard lock(mutex_);
+  GroupState* group = find(id);
+  if (group == nullptr) return;
+  for (const int peer : group->members) {
+    if (peer < 0 || peers_[peer].gone() || peers_[peer].streams.empty()) continue;
+    OutFrame frame;
+    frame.header.kind = FrameKind::probe;
+    frame.header.group = id;
+    frame.header.sequence = sequence;
+    frame.header.signature = signature;
+    enqueue(peer, std::move(frame));
+  }
+}
+
 void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, std::vector<MutablePart> parts, StepFlag* flag) {
   const std::lock_guard lock(mutex_);
   GroupState* group = find(id);

@@ -73,7 +73,8 @@ Work Group::start(const Call& call) const {
 
 void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
-  g.wait(g.send(data, dst, tag), o.timeout.value_or(g.default_timeout()), g.describe_message("send", dst, tag, data.size()), true, o.interrupted);
+  const auto completion = g.send(data, dst, tag);
+  g.wait(completion, o.timeout.value_or(g.default_timeout()), g.describe_message("send", dst, tag, data.size()), true, o.interrupted);
 }
 
 Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {

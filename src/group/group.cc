@@ -158,6 +158,7 @@ Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective c
 /// Under the baton: the operation at the head gets its number, its algorithm and its plan.
 bool GroupImpl::begin(Pending& p) {
   p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+  p.probe_at = saturating_add(parts_.context->clock.now(), std::chrono::milliseconds(200));
   if (const auto tiny = inline_call(p.call, p.requested)) {
     p.operation = std::make_unique<engine::InlineOperation>(*tiny, *parts_.domain, signature_of(p.call, nullptr), p.sequence);
     return true;
@@ -206,8 +207,7 @@ bool GroupImpl::advance() {
     if (!parts_.failure->failed() && (head->operation != nullptr || begin(*head))) moved = head->operation->advance();
     if (!parts_.failure->failed() && head->operation->done())
       if (const Status s = settle(*head->operation); !s.ok()) moved = true;
-    stalls_ = moved ? 0 : stalls_ + 1;
-    if (stalls_ % 256 == 255)
+    if (!moved && !parts_.failure->failed())
       if (Status s = check_on(*head); !s.ok()) fail(s);
     if (parts_.failure->failed()) {
       // Once the messenger has let go of it, nothing refers to the operation's memory any more.
@@ -230,15 +230,22 @@ void GroupImpl::finish(std::unique_ptr<Pending> pending, Status status) {
   for (auto& callback : pending->completion->complete(std::move(status))) callback();
 }
 
-/// Now and then while nothing moves: has the deadline passed, has somebody left that we wait for?
+/// While nothing moves, every few milliseconds: has the deadline passed, has somebody left that we wait for?
 Status GroupImpl::check_on(Pending& p) {
+  const TimePoint now = parts_.context->clock.now();
+  if (now < next_check_) return {};
+  next_check_ = saturating_add(now, std::chrono::milliseconds(10));
+  if (now >= p.probe_at) {
+    parts_.context->messenger->probe(parts_.id, p.sequence, signature_of(p.call, p.requested));
+    p.probe_at = saturating_add(now, std::chrono::seconds(5));
+  }
   const std::vector<int> waiting = p.operation ? p.operation->waiting_for() : std::vector<int>{};
   if (Status gone = look_for_the_gone(waiting); !gone.ok()) {
     // What it sent before it left has been read by now; only if that does not help is it missed.
     if (!p.operation->advance()) return gone;
     return {};
   }
-  if (parts_.context->clock.now() < p.deadline) return {};
+  if (now < p.deadline) return {};
   return late(p.sequence, waiting);
 }
 

@@ -55,6 +55,7 @@ struct Pending {
   TimePoint started{}, deadline = TimePoint::max();
   std::uint64_t sequence = 0;
   std::unique_ptr<engine::Running> operation;
+  TimePoint probe_at = TimePoint::max();  ///< when to tell the others what we wait in
 };
 
 /// Thread-safety: any thread.
@@ -114,7 +115,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::atomic<int> queued_{0};
   std::mutex queue_mutex_;
   std::deque<std::unique_ptr<Pending>> queue_;
-  std::uint32_t stalls_ = 0;           ///< rounds without movement, under the baton
+  TimePoint next_check_{};             ///< when to look again for a passed deadline or a lost peer, under the baton
   std::vector<std::byte> scratch_;     ///< under the baton
   std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>> plans_;  ///< under the baton
   std::mutex subgroup_mutex_;

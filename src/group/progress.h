@@ -27,6 +27,9 @@ class Driven {
 /// Thread-safety: any thread.
 class Progress {
  public:
+  /// Deadlines and departures are looked at when somebody is awake: at least this often.
+  static constexpr Duration kLongestSleep = std::chrono::milliseconds(50);
+
   Progress(engine::Messenger& messenger, transport::Poller& poller, const Clock& clock, engine::WaitPolicy policy);
   ~Progress();  ///< stops the thread
   Progress(const Progress&) = delete;
@@ -109,7 +112,7 @@ void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
     poller_.cancel();
   } else {
     const TimePoint now = clock_.now();
-    const TimePoint wake = std::min({until, messenger_.next_deadline(), saturating_add(now, std::chrono::seconds(1))});
+    const TimePoint wake = std::min({until, messenger_.next_deadline(), saturating_add(now, kLongestSleep)});
     if (wake > now)
       poller_.wait(wake - now);
     else
