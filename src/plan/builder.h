@@ -44,7 +44,7 @@ class PlanBuilder {
   /// collectives have theirs by definition. Input and output blocks are laid out as ir.h says.
   PlanBuilder(Collective collective, std::string_view algorithm, const Shape& shape, std::int32_t blocks = 1);
 
-  /// At most this many messages in flight in each direction: peers then share lanes in turn.
+  /// At most this many messages in flight in each direction (16384 if never called): peers then share lanes in turn.
   void limit_lanes(std::uint16_t per_direction) { lane_limit_ = per_direction; }
 
   std::int32_t ranks() const noexcept { return plan_.shape.ranks; }
@@ -118,7 +118,7 @@ class PlanBuilder {
   std::vector<StepId> needs_;                           ///< of the step being added
   std::vector<std::int32_t> send_lane_, recv_lane_;     ///< by peer, -1: none yet
   std::vector<std::uint16_t> send_lanes_, recv_lanes_;  ///< in the order in which they were opened
-  std::uint16_t lane_limit_ = std::numeric_limits<std::uint16_t>::max();
+  std::uint16_t lane_limit_ = 16384;                    // so that all lanes together can be counted in 16 bits
   std::int32_t send_peers_ = 0, recv_peers_ = 0;
 };
 

@@ -10,17 +10,18 @@ namespace unisono::plan::barrier {
 
 Plan flat(const Shape& shape) {
   PlanBuilder b(Collective::barrier, "flat", shape);
+  b.limit_lanes(1);  // then the last message of a direction stands for all
   if (shape.rank != 0) {
     const StepId told = b.send(0, {});
     b.recv(0, {});
     b.after(told);
     return std::move(b).build();
   }
-  std::vector<StepId> heard;
-  for (std::int32_t q = 1; q < shape.ranks; q++) heard.push_back(b.recv(q, {}));
+  StepId heard = 0;
+  for (std::int32_t q = 1; q < shape.ranks; q++) heard = b.recv(q, {});
   for (std::int32_t q = 1; q < shape.ranks; q++) {
     b.send(q, {});
-    for (const StepId earlier : heard) b.after(earlier);
+    b.after(heard);
   }
   return std::move(b).build();
 }
