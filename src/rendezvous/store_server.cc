@@ -1,133 +1,32 @@
 #include "rendezvous/store_server.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
-#include <condition_variable>
-#include <map>
-#include <mutex>
-#include <set>
-#include <thread>
-#include <unordered_map>
+#include <cstring>
+#include <system_error>
+#include <vector>
 
-#include "rendezvous/key_values.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/store_listen.h"
-#include "rendezvous/store_protocol.h"
+#include "rendezvous/store_server_impl.h"
 
 namespace unisono::rendezvous {
-namespace {
+namespace server {
 
-using Id = std::uint64_t;
-constexpr Id kListener = 0;
-constexpr Id kWake = 1;
-constexpr std::size_t kMaxBytesBeforeProof = 4096;
-constexpr int kAcceptsPerRound =
-    16;  // then the accepted ones get a turn: a flood cannot push out who is about to prove himself
-constexpr auto kYoungest = std::chrono::milliseconds(100);         // not pushed out by newcomers before it is this old
-constexpr auto kDescriptorPause = std::chrono::milliseconds(100);  // accepting rests so long when descriptors run out
-
-TimePoint now() { return std::chrono::steady_clock::now(); }
-
-struct Outgoing {
-  Bytes head;
-  std::shared_ptr<const Bytes> value;
-  std::size_t sent = 0;
-  std::size_t size() const noexcept { return head.size() + (value ? value->size() : 0); }
-};
-
-struct Connection {
-  Fd fd;
-  std::string from;                      // for log lines
-  std::unique_ptr<Handshake> handshake;  // until the other side has proved itself
-  std::size_t handshake_bytes = 0;
-  TimePoint since{};
-  FrameReader in;
-  std::size_t counted = 0;      // bytes of `in` that are in the server's total
-  std::optional<Outgoing> out;  // one answer at a time: the next request waits in the socket
-  std::optional<StoreRequest> parked;
-  std::string parked_on;              // the key it waits for
-  std::optional<TimePoint> deadline;  // of the handshake, or of the parked request
-  bool authenticated() const noexcept { return !handshake; }
-};
-
-class Server final : public StoreServer {
- public:
-  Server(Endpoint at, Fd listener, Fd epoll, Fd wake, StoreServerOptions options)
-      : endpoint_(std::move(at)),
-        listener_(std::move(listener)),
-        epoll_(std::move(epoll)),
-        wake_(std::move(wake)),
-        options_(std::move(options)),
-        values_(options_.max_memory),
-        thread_([this] { serve(); }) {}
-
-  ~Server() override {
-    stopping_.store(true, std::memory_order_release);
-    const std::uint64_t one = 1;
-    (void)!::write(wake_.get(), &one, sizeof one);
-    thread_.join();
-  }
-
-  const Endpoint& endpoint() const noexcept override { return endpoint_; }
-
-  bool wait_until_idle(Duration timeout) override {
-    std::unique_lock lock(mutex_);
-    return idle_.wait_until(lock, saturating_add(now(), timeout), [this] { return clients_ == 0; });
-  }
-
- private:
-  void serve() noexcept;
-  void serve_round();
-  void on_listener();
-  bool make_room();
-  void pause_accepting(TimePoint until);
-  void set_listener_mask(std::uint32_t events);
-  void add_connection(Fd fd, std::string from);
-  void on_readable(Id id, Connection& c);
-  bool advance_handshake(Id id, Connection& c, std::span<const std::byte> bytes);
-  void joined(Id id, Connection& c);
-  bool feed_frames(Id id, Connection& c, std::span<const std::byte> bytes);
-  bool take_requests(Id id, Connection& c);
-  bool answer(Id id, Connection& c, StoreResponse response);
-  bool flush(Id id, Connection& c);
-  void park(Id id, Connection& c, StoreRequest request, TimePoint deadline);
-  void unpark(Id id, Connection& c);
-  void wake_waiters(const std::string& key);
-  void retry_parked(Id id);
-  void on_deadlines();
-  void set_deadline(Id id, Connection& c, std::optional<TimePoint> deadline);
-  void set_mask(Id id, const Connection& c);
-  bool close(Id id, std::string_view why);
-  void count_clients(int delta);
-
-  Endpoint endpoint_;
-  Fd listener_, epoll_, wake_;
-  StoreServerOptions options_;
-  // Of the serving thread alone:
-  KeyValues values_;
-  std::map<Id, Connection> connections_;
-  std::set<Id> strangers_;  // not authenticated yet; the smallest id is the oldest
-  std::set<std::pair<TimePoint, Id>> deadlines_;
-  std::unordered_multimap<std::string, Id> waiting_;
-  std::optional<TimePoint> accept_again_;
-  std::size_t buffered_ = 0;
-  Id next_id_ = 2;
-  // Shared:
-  std::atomic<bool> stopping_{false};
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  int clients_ = 0;
-  std::thread thread_;  // the last member: it uses all the others
-};
+Server::~Server() {
+  stopping_.store(true, std::memory_order_release);
+  const std::uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof one);
+  thread_.join();
+}
 
 void Server::serve() noexcept {
   while (!stopping_.load(std::memory_order_acquire)) {
@@ -163,78 +62,7 @@ void Server::serve_round() {
   on_deadlines();
 }
 
-// --- accepting ------------------------------------------------------------------------------------------------------
-
-void Server::set_listener_mask(std::uint32_t events) {
-  epoll_event e{};
-  e.events = events;
-  e.data.u64 = kListener;
-  (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &e);
-}
-
-void Server::pause_accepting(TimePoint until) {
-  accept_again_ = until;
-  set_listener_mask(0);
-}
-
-/// Room for one more stranger; otherwise those who knock wait in the kernel's queue for a moment.
-bool Server::make_room() {
-  if (strangers_.size() < options_.max_unauthenticated) return true;
-  const Id oldest = *strangers_.begin();
-  const TimePoint ripe = connections_.at(oldest).since + kYoungest;
-  if (ripe > now()) {
-    pause_accepting(ripe);
-    return false;
-  }
-  close(oldest, "pushed out by newer connections before it proved itself");
-  return true;
-}
-
-void Server::on_listener() {
-  for (int i = 0; i < kAcceptsPerRound; i++) {
-    if (!make_room()) return;
-    Address from;
-    from.length = sizeof from.storage;
-    Fd fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
-                    SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) {
-      add_connection(std::move(fd), to_string(from));
-      continue;
-    }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      options_.log.warn(fmt::format("store server at {}: cannot accept a connection: {}; trying again (ulimit -n?)",
-                                    to_string(endpoint_), std::strerror(errno)));
-      pause_accepting(now() + kDescriptorPause);
-      return;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-    // ECONNABORTED and the like concern the one who knocked, not us.
-  }
-}
-
-void Server::add_connection(Fd fd, std::string from) {
-  if (auto s = check_peer_user(fd.get()); !s.ok()) {
-    options_.log.debug(fmt::format("store server at {}: refused a connection: {}", to_string(endpoint_), s.message()));
-    return;
-  }
-  const Id id = next_id_++;
-  epoll_event e{};
-  e.events = EPOLLIN | EPOLLRDHUP;
-  e.data.u64 = id;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &e) != 0) return;
-  Connection c;
-  c.fd = std::move(fd);
-  c.from = std::move(from);
-  c.handshake = options_.handshake->accept();
-  c.since = now();
-  Connection& kept = connections_.emplace(id, std::move(c)).first->second;
-  strangers_.insert(id);
-  set_deadline(id, kept, kept.since + options_.handshake_timeout);
-}
-
 // --- one connection -------------------------------------------------------------------------------------------------
-
-// Functions that may close the connection return false when they did: its reference is dangling then.
 
 bool Server::close(Id id, std::string_view why) {
   const auto at = connections_.find(id);
@@ -288,30 +116,6 @@ void Server::on_readable(Id id, Connection& c) {
     feed_frames(id, c, bytes);
   else
     advance_handshake(id, c, bytes);
-}
-
-bool Server::advance_handshake(Id id, Connection& c, std::span<const std::byte> bytes) {
-  c.handshake_bytes += bytes.size();
-  std::size_t consumed = 0;
-  const auto state = c.handshake->feed(bytes, consumed);
-  const Bytes reply = c.handshake->take_output();
-  // A handshake's messages fit into any socket's buffer: who has not read the last one gets no further.
-  if (!reply.empty() &&
-      ::send(c.fd.get(), reply.data(), reply.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(reply.size()))
-    return close(id, "it does not take the handshake's answer");
-  if (state == Handshake::State::rejected) return close(id, c.handshake->reason());
-  if (state == Handshake::State::more)
-    return c.handshake_bytes < kMaxBytesBeforeProof || close(id, "too many bytes before it proved itself");
-  joined(id, c);
-  return feed_frames(id, c, bytes.subspan(consumed));
-}
-
-void Server::joined(Id id, Connection& c) {
-  c.handshake.reset();
-  strangers_.erase(id);
-  set_deadline(id, c, std::nullopt);
-  count_clients(+1);
-  if (accept_again_) accept_again_ = now();
 }
 
 bool Server::feed_frames(Id id, Connection& c, std::span<const std::byte> bytes) {
@@ -438,7 +242,7 @@ void Server::on_deadlines() {
   }
 }
 
-}  // namespace
+}  // namespace server
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint& at, StoreServerOptions options) {
   if (!options.handshake) return Status::internal("a store server without a handshake");
@@ -453,7 +257,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint& at, Stor
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   Fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll || !wake) return Status::system("cannot start the store server", errno);
-  for (const auto& [fd, id] : {std::pair{listener->get(), kListener}, std::pair{wake.get(), kWake}}) {
+  for (const auto& [fd, id] : {std::pair{listener->get(), server::kListener}, std::pair{wake.get(), server::kWake}}) {
     epoll_event e{};
     e.events = EPOLLIN;
     e.data.u64 = id;
@@ -461,8 +265,8 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const Endpoint& at, Stor
       return Status::system("cannot start the store server", errno);
   }
   try {
-    return std::unique_ptr<StoreServer>(
-        std::make_unique<Server>(actual, std::move(*listener), std::move(epoll), std::move(wake), std::move(options)));
+    return std::unique_ptr<StoreServer>(std::make_unique<server::Server>(actual, std::move(*listener), std::move(epoll),
+                                                                         std::move(wake), std::move(options)));
   } catch (const std::system_error& e) {
     return Status::system("cannot start the store server's thread", e.code().value());
   }

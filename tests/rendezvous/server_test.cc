@@ -244,6 +244,15 @@ TEST(StoreServer, AnAddressOfAnotherHostIsNamed) {
   EXPECT_THAT(server.status().message(), HasSubstr("not an address of this host"));
 }
 
+TEST(StoreServer, ANameThatLeadsToLoopbackIsServedEverywhere) {
+  // "127.1" is not loopback by its looks, and resolves to it: as a host's own name does where /etc/hosts says 127.0.1.1.
+  const auto everywhere = serve({"127.1", 0, ""}, [](auto& o) { o.any_address_if_not_ours = true; });
+  expect_works({"127.0.0.2", everywhere->endpoint().port, ""});
+  const auto narrow = serve({"127.1", 0, ""});
+  expect_works({"127.0.0.1", narrow->endpoint().port, ""});
+  EXPECT_FALSE(join({"127.0.0.2", narrow->endpoint().port, ""}, 100ms).ok());
+}
+
 TEST(StoreClient, WrongSecretIsToldAtOnceOnBothSides) {
   const auto server = serve();
   const auto start = std::chrono::steady_clock::now();
