@@ -9,18 +9,10 @@ int main(int argc, char** argv) {
   CLI::App app{"unisono: collective communication between processes", "unisono"};
   app.require_subcommand(1);
   int status = 0;
-#ifdef UNISONO_HAS_run
   unisono::cli::add_run(app, status);
-#endif
-#ifdef UNISONO_HAS_bench
   unisono::cli::add_bench(app, status);
-#endif
-#ifdef UNISONO_HAS_plan
   unisono::cli::add_plan(app, status);
-#endif
-#ifdef UNISONO_HAS_doctor
   unisono::cli::add_doctor(app, status);
-#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
