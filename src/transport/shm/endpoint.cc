@@ -96,6 +96,7 @@ void Endpoint::dial(const PeerId& peer, const std::string& address, TimePoint de
 }
 
 TimePoint Endpoint::next_deadline() const noexcept {
+  if (sweep_->due.load(std::memory_order_acquire)) return TimePoint{};
   TimePoint next = reception_->next_deadline();
   for (const auto& [token, meeting] : meetings_) next = std::min(next, meeting.deadline);
   return next;
