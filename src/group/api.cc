@@ -26,7 +26,12 @@ Work::Work(std::shared_ptr<WorkImpl> impl) : impl_(std::move(impl)) {}
 
 void Work::wait() const { wait(Duration::max()); }
 void Work::wait(Duration timeout) const {
-  if (impl_ != nullptr) impl_->group->wait(impl_->completion, timeout, impl_->what, false);
+  if (impl_ == nullptr) return;
+  // A message that nobody sends or takes has a deadline of its own; past it, it is given up.
+  const TimePoint now = impl_->group->parts().context->clock.now();
+  const Duration left = impl_->deadline == TimePoint::max() ? Duration::max() : std::max<Duration>(impl_->deadline - now, Duration{0});
+  const bool gives_up = left <= timeout && left != Duration::max();
+  impl_->group->wait(impl_->completion, std::min(left, timeout), impl_->what, gives_up);
 }
 bool Work::done() const noexcept { return impl_ == nullptr || impl_->completion->done(); }
 
@@ -85,22 +90,24 @@ Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Optio
   return {a.source, a.tag, a.bytes};
 }
 
-Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Options) const {
+Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   auto work = std::make_shared<WorkImpl>();
   work->completion = g.send(data, dst, tag);
   work->group = impl_;
   work->what = g.describe_message("send", dst, tag, data.size());
+  work->deadline = g.deadline(o);
   if (!work->completion->done()) g.track(work->completion);
   return Work(std::move(work));
 }
 
-Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options) const {
+Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   auto work = std::make_shared<WorkImpl>();
   work->completion = g.receive(data, src, tag);
   work->group = impl_;
   work->what = g.describe_message("recv", src, tag, data.size());
+  work->deadline = g.deadline(o);
   if (!work->completion->done()) g.track(work->completion);
   return Work(std::move(work));
 }
@@ -136,7 +143,7 @@ Group Group::split(int colour, int key, Options o) const {
 
 void Group::abort(const std::string& reason) const { need(impl_).abort(reason); }
 void Group::destroy() {
-  if (impl_ != nullptr) impl_->destroy();
+  if (impl_ != nullptr) impl_->destroy(Duration::max());
 }
 
 void Group::same_size(std::size_t a, std::size_t b, const char* what) {
@@ -145,7 +152,7 @@ void Group::same_size(std::size_t a, std::size_t b, const char* what) {
 
 // --- Context ---------------------------------------------------------------------------------------------------------
 
-Context::Context(Config config) : impl_(std::make_shared<detail::ContextImpl>(std::move(config), nullptr)) {}
+Context::Context(Config config) : impl_(detail::ContextImpl::create(std::move(config), nullptr)) {}
 const Config& Context::config() const { return impl_->config; }
 
 Group Context::create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name) const {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <thread>
+
 #include "group/context_impl.h"
 #include "rendezvous/job_handshake.h"
 
@@ -18,6 +20,15 @@ Setup setup_for(const ContextImpl& c, std::string interface_address) {
   return setup;
 }
 }  // namespace
+
+std::shared_ptr<ContextImpl> ContextImpl::create(Config config, std::shared_ptr<transport::InprocHub> hub) {
+  return {new ContextImpl(std::move(config), std::move(hub)), [](ContextImpl* context) {
+            if (context->progress->on_its_thread())
+              std::thread([context] { delete context; }).detach();
+            else
+              delete context;
+          }};
+}
 
 ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
     : config(std::move(c)),

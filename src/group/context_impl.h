@@ -18,7 +18,9 @@ namespace unisono::detail {
 /// Thread-safety: any thread. Lives as long as a group (or the Context) refers to it; its end is a goodbye to all peers.
 class ContextImpl {
  public:
-  /// `hub`: ranks are threads of this process. Throws what went wrong.
+  /// `hub`: ranks are threads of this process. Throws what went wrong. The last reference may go on the progress thread (a
+  /// callback that drops a group): that thread cannot wait for its own end, so another one then does.
+  static std::shared_ptr<ContextImpl> create(Config config, std::shared_ptr<transport::InprocHub> hub);
   ContextImpl(Config config, std::shared_ptr<transport::InprocHub> hub);
   ~ContextImpl();
   ContextImpl(const ContextImpl&) = delete;

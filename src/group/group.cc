@@ -33,7 +33,9 @@ GroupImpl::GroupImpl(Parts parts) : parts_(std::move(parts)) {
 }
 
 GroupImpl::~GroupImpl() {
-  if (!destroyed_.load()) destroy();
+  // Nobody holds the group or a Work of it any more, so nobody will look at the results; a rank that is about to end, perhaps
+  // because it raised, must not keep the others waiting.
+  destroy(std::chrono::seconds(1));
 }
 
 void GroupImpl::check_usable() const {
@@ -71,10 +73,8 @@ void GroupImpl::run(const Call& call) {
   auto pending = std::make_unique<Pending>();
   pending->call = call;
   const auto completion = pending->completion = std::make_shared<engine::Completion>();
-  const Duration timeout = call.options.timeout.value_or(default_timeout());
   submit(std::move(pending));
   wait(completion, Duration::max(), std::string(name_of(call.collective)), false, call.options.interrupted);
-  (void)timeout;
 }
 
 std::shared_ptr<engine::Completion> GroupImpl::start(const Call& call) {
@@ -324,10 +324,14 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
   throw_status(completion->status());
 }
 
-void GroupImpl::destroy() {
+void GroupImpl::destroy(Duration patience) {
   if (destroyed_.exchange(true)) return;
-  // What is in flight is finished first; if a peer never comes, its deadline ends it.
-  parts_.context->progress->wait(this, TimePoint::max(), nullptr, [&] { return queued_.load(std::memory_order_acquire) == 0; });
+  const auto idle = [&] { return queued_.load(std::memory_order_acquire) == 0; };
+  const TimePoint until = saturating_add(parts_.context->clock.now(), patience);
+  if (parts_.context->progress->wait(this, until, nullptr, idle) != Progress::Outcome::done) {
+    abort("it left the group with operations in flight");
+    parts_.context->progress->wait(this, TimePoint::max(), nullptr, idle);
+  }
   parts_.context->retire(std::move(parts_.domain), parts_.id);
   parts_.context->messenger->close_group(parts_.id);
 }

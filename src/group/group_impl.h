@@ -74,7 +74,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   void track(const std::shared_ptr<engine::Completion>& completion);
   std::shared_ptr<GroupImpl> subgroup(std::span<const int> ranks, Duration timeout);
   void abort(const std::string& reason);
-  void destroy();
+  /// Waits for what is in flight, at most `patience`; what then is left is aborted, here and elsewhere.
+  void destroy(Duration patience);
   bool advance() override;
 
   int rank() const noexcept { return parts_.rank; }
@@ -82,6 +83,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
   const Parts& parts() const noexcept { return parts_; }
   Duration default_timeout() const { return parts_.context->config.timeout; }
+  TimePoint deadline(const Options& o) const { return saturating_add(parts_.context->clock.now(), o.timeout.value_or(default_timeout())); }
   std::string describe_message(const char* verb, int peer, std::int64_t tag, std::size_t bytes) const;
 
  private:
@@ -128,6 +130,7 @@ class WorkImpl {
   std::shared_ptr<GroupImpl> group;
   std::shared_ptr<engine::Completion> completion;
   std::string what;
+  TimePoint deadline = TimePoint::max();  ///< of a message; a collective looks after its own
 };
 
 /// Throws InvalidArgument unless the call makes sense for a group of `size`; everything is checked before anything is sent.

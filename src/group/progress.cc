@@ -70,6 +70,7 @@ void Progress::sleep_until_needed(std::unique_lock<std::mutex>& lock) {
 }
 
 void Progress::run() {
+  id_.store(std::this_thread::get_id());
   // The application computes meanwhile: yield a little, then sleep; never spin.
   const engine::WaitPolicy modest{0, 20};
   const auto unwanted = [&] { return stop_.load() || attending_.load() > 0 || asynchronous_.load() == 0; };

@@ -48,6 +48,7 @@ class Progress {
   void end_asynchronous() noexcept;
   void set_policy(engine::WaitPolicy policy) noexcept { policy_ = policy; }
   const Clock& clock() const noexcept { return clock_; }
+  bool on_its_thread() const noexcept { return id_.load() == std::this_thread::get_id(); }
   bool thread_started() const noexcept { return started_.load(std::memory_order_relaxed); }
 
  private:
@@ -85,6 +86,7 @@ class Progress {
   std::condition_variable thread_wake_;
   bool thread_idle_ = false;
   std::vector<std::weak_ptr<Driven>> driven_;
+  std::atomic<std::thread::id> id_{};
   std::thread thread_;
 };
 

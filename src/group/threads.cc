@@ -22,7 +22,7 @@ void spawn_threads(int size, const std::function<void(Group)>& body, Config conf
       try {
         c.rank = r;
         c.size = size;
-        auto context = std::make_shared<detail::ContextImpl>(std::move(c), hub);
+        auto context = detail::ContextImpl::create(std::move(c), hub);
         body(Group(detail::join(context, store, r, size, "world")));
       } catch (...) {
         const std::lock_guard lock(mutex);
