@@ -116,7 +116,7 @@ def combine(samples: list[Sample]) -> list[dict]:
         time_us = statistics.median(times)
         row = {"library": peer, "ranks": ranks, "bytes": size, "time_us": round(time_us, 4)}
         row |= {
-            "algbw_gbps": round(size / time_us / 1e3, 6),
+            "algbw_gbps": float(f"{size / time_us / 1e3:.6g}"),
             "min_us": min(times),
             "max_us": max(times),
             "rounds": len(times),
