@@ -35,8 +35,9 @@ int usable_cores() {
   return std::max(1, cores);
 }
 
-bool Waiter::pause() noexcept {
-  const std::uint32_t round = rounds_++;
+bool Waiter::pause(std::uint32_t weight) noexcept {
+  const std::uint32_t round = rounds_;
+  rounds_ += round < policy_.spins ? weight : 1;
   if (round < policy_.spins) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

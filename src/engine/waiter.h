@@ -24,8 +24,9 @@ class Waiter {
   explicit Waiter(WaitPolicy policy) noexcept : policy_(policy) {}
   /// Something moved: start over.
   void reset() noexcept { rounds_ = 0; }
-  /// Nothing moved: pause or yield. False when it is time to park instead.
-  bool pause() noexcept;
+  /// Nothing moved: pause or yield. False when it is time to park instead. A round that asked the kernel takes as long as
+  /// `weight` rounds that only looked at memory.
+  bool pause(std::uint32_t weight = 1) noexcept;
   std::uint32_t rounds() const noexcept { return rounds_; }
 
  private:

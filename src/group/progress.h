@@ -144,7 +144,8 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     bool moved = advance();
     if (done()) return Outcome::done;
     // Memory is looked at each time; the kernel is asked now and then, unless it holds what we wait for.
-    moved |= messenger_.poll(messenger_.kernel_links() || round % 64 == 63);
+    const bool asks = messenger_.kernel_links();
+    moved |= messenger_.poll(asks || round % 64 == 63);
     if (done()) return Outcome::done;
     if (round % 256 == 255) {
       const TimePoint now = clock_.now();
@@ -158,7 +159,7 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
       waiter.reset();
       continue;
     }
-    if (waiter.pause()) continue;
+    if (waiter.pause(asks ? 10 : 1)) continue;
     const TimePoint now = clock_.now();
     if (now >= deadline) return Outcome::deadline;
     if (interrupted != nullptr && now >= next_question) {
