@@ -111,6 +111,8 @@ def to_markdown(result: dict) -> str:
     lines = ["# all_reduce of f32, in place, on one host", ""]
     lines.append(f"{result['date']}, {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']},")
     lines.append(f"load average {machine['load']} before.")
+    if machine["load"] > 0.5:
+        lines.append("**Other programs were running: these figures say little.**")
     lines.append(
         f"Median over {result['rounds']} rounds of the median over calls of the slowest rank; GB/s are bytes over time."
     )

@@ -8,7 +8,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from timing import report, time_calls, wanted_calls
+from timing import report, time_enough_calls
 
 
 def measure(budget: float, size: int) -> None:
@@ -17,9 +17,12 @@ def measure(budget: float, size: int) -> None:
     def call() -> None:
         dist.all_reduce(data)
 
-    calls = torch.tensor([wanted_calls(call, dist.barrier, budget)])
-    dist.broadcast(calls, 0)
-    slowest = torch.tensor(time_calls(call, dist.barrier, int(calls)), dtype=torch.float64)
+    def agree(value: int) -> int:
+        said = torch.tensor([value])
+        dist.broadcast(said, 0)
+        return int(said)
+
+    slowest = torch.tensor(time_enough_calls(call, dist.barrier, agree, budget), dtype=torch.float64)
     dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
     if dist.get_rank() == 0:
         report(size, dist.get_world_size(), slowest.tolist())

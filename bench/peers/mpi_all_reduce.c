@@ -24,22 +24,39 @@ static void time_calls(float* data, int count, int calls, double* seconds) {
   }
 }
 
-static void measure(double budget, long bytes, int rank, int size) {
-  enum { kWarmup = 5, kSamples = 5, kFewest = 10, kMost = 20000 };
-  const int count = (int)(bytes / (long)sizeof(float));
-  float* data = calloc((size_t)count + 1, sizeof(float));
-  memset(data, 0, (size_t)bytes); /* touch it */
+/* What rank 0 says, on every rank. */
+static int agree(int value) {
+  MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return value;
+}
+
+enum { kWarmup = 5, kSamples = 5, kFewest = 10, kPortions = 10, kLargestPortion = 2000, kMost = kPortions * kLargestPortion };
+
+/* Seconds of each call on this rank, as many as fit into `budget` seconds, in portions; their number. */
+static int time_enough_calls(float* data, int count, double budget, double* seconds) {
   for (int i = 0; i < kWarmup; i++) all_reduce(data, count);
   double samples[kSamples];
   time_calls(data, count, kSamples, samples);
   qsort(samples, kSamples, sizeof(double), compare_doubles);
-  double wanted = budget / (samples[kSamples / 2] + 1e-9);
-  int calls = wanted < kFewest ? kFewest : wanted > kMost ? kMost : (int)wanted;
-  MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  const double fitting = budget / kPortions / (samples[kSamples / 2] + 1e-9);
+  const int portion = agree(fitting < 1 ? 1 : fitting > kLargestPortion ? kLargestPortion : (int)fitting);
+  const double begin = MPI_Wtime();
+  int calls = 0, more = 1;
+  while (more) {
+    time_calls(data, count, portion, seconds + calls);
+    calls += portion;
+    more = agree(calls < kFewest || (MPI_Wtime() - begin < budget && calls < portion * kPortions));
+  }
+  return calls;
+}
 
-  double* seconds = malloc((size_t)calls * sizeof(double));
-  double* slowest = malloc((size_t)calls * sizeof(double));
-  time_calls(data, count, calls, seconds);
+static void measure(double budget, long bytes, int rank, int size) {
+  const int count = (int)(bytes / (long)sizeof(float));
+  float* data = malloc((size_t)bytes + sizeof(float));
+  memset(data, 0, (size_t)bytes); /* touch it */
+  double* seconds = malloc(kMost * sizeof(double));
+  double* slowest = malloc(kMost * sizeof(double));
+  const int calls = time_enough_calls(data, count, budget, seconds);
   MPI_Reduce(seconds, slowest, calls, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
   if (rank == 0) {
     qsort(slowest, (size_t)calls, sizeof(double), compare_doubles);

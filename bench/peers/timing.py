@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable
 
-WARMUP, SAMPLES, FEWEST, MOST = 5, 5, 10, 20000
+WARMUP, SAMPLES, FEWEST, PORTIONS, LARGEST_PORTION = 5, 5, 10, 10, 2000
 
 
 def time_calls(call: Callable[[], object], barrier: Callable[[], object], calls: int) -> list[float]:
@@ -20,12 +20,25 @@ def time_calls(call: Callable[[], object], barrier: Callable[[], object], calls:
     return seconds
 
 
-def wanted_calls(call: Callable[[], object], barrier: Callable[[], object], budget: float) -> int:
-    """As many calls as fit into `budget` seconds, by what a few took; the ranks must agree on rank 0's."""
+def time_enough_calls(
+    call: Callable[[], object], barrier: Callable[[], object], agree: Callable[[int], int], budget: float
+) -> list[float]:
+    """Seconds of each call on this rank, as many as fit into `budget` seconds.
+
+    They come in portions; `agree` gives every rank what rank 0 passes to it.
+    """
     for _ in range(WARMUP):
         call()
     sample = sorted(time_calls(call, barrier, SAMPLES))[SAMPLES // 2]
-    return int(min(max(budget / max(sample, 1e-9), FEWEST), MOST))
+    portion = agree(int(min(max(budget / PORTIONS / max(sample, 1e-9), 1), LARGEST_PORTION)))
+    begin = time.perf_counter()
+    seconds: list[float] = []
+    more = True
+    while more:
+        seconds += time_calls(call, barrier, portion)
+        time_left = time.perf_counter() - begin < budget
+        more = bool(agree(len(seconds) < FEWEST or (time_left and len(seconds) < portion * PORTIONS)))
+    return seconds
 
 
 def report(size: int, ranks: int, slowest: list[float]) -> None:

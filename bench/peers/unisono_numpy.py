@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import unisono
-from timing import report, time_calls, wanted_calls
+from timing import report, time_enough_calls
 
 
 def measure(world: unisono.Group, budget: float, size: int) -> None:
@@ -16,9 +16,12 @@ def measure(world: unisono.Group, budget: float, size: int) -> None:
     def call() -> None:
         world.all_reduce(data)
 
-    calls = np.array([wanted_calls(call, world.barrier, budget)])
-    world.broadcast(calls, 0)
-    slowest = np.array(time_calls(call, world.barrier, int(calls[0])))
+    def agree(value: int) -> int:
+        said = np.array([value])
+        world.broadcast(said, 0)
+        return int(said[0])
+
+    slowest = np.array(time_enough_calls(call, world.barrier, agree, budget))
     world.all_reduce(slowest, op="max")
     if world.rank == 0:
         report(size, world.size, slowest.tolist())

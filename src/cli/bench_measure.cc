@@ -67,15 +67,35 @@ std::vector<double> time_calls(const Group& group, const Call& call, std::int64_
   return seconds;
 }
 
-/// As many as fit into the time by what a few warm-up calls took, decided by rank 0 for all.
-std::int64_t choose_iterations(const Group& group, const Call& call, const MeasureOptions& options) {
+/// What rank 0 says, on every rank.
+std::int64_t agree(const Group& group, std::int64_t value) {
+  group.broadcast(std::span<std::int64_t>(&value, 1));
+  return value;
+}
+
+/// Seconds of each call on this rank: as many as were asked for, or as fit into the time. Then they come in ten portions,
+/// and rank 0 ends it early when they take longer than a few warm-up calls let expect.
+std::vector<double> time_enough_calls(const Group& group, const Call& call, const MeasureOptions& options) {
+  constexpr std::int64_t kFewest = 10, kPortions = 10, kLargestPortion = 2000;
   for (std::int64_t i = 0; i < options.warmup; i++) group.run(call);
-  if (options.iterations) return *options.iterations;
+  if (options.iterations) return time_calls(group, call, *options.iterations);
+
   auto samples = time_calls(group, call, 5);
   std::sort(samples.begin(), samples.end());
-  double count = std::clamp(options.seconds / std::max(samples[2], 1e-9), 10.0, 20000.0);
-  group.broadcast(std::span<double>(&count, 1));
-  return static_cast<std::int64_t>(count);
+  const double fitting = options.seconds / kPortions / std::max(samples[2], 1e-9);
+  const std::int64_t portion =
+      agree(group, static_cast<std::int64_t>(std::clamp(fitting, 1.0, double{kLargestPortion})));
+  const auto begin = SteadyClock::now();
+  std::vector<double> seconds;
+  bool more = true;
+  while (more) {
+    const auto next = time_calls(group, call, portion);
+    seconds.insert(seconds.end(), next.begin(), next.end());
+    const auto calls = static_cast<std::int64_t>(seconds.size());
+    const bool time_left = seconds_between(begin, SteadyClock::now()) < options.seconds;
+    more = agree(group, calls < kFewest || (time_left && calls < portion * kPortions)) != 0;
+  }
+  return seconds;
 }
 
 /// One more call on known values.
@@ -137,7 +157,7 @@ Measurement measure(const Group& group, const Problem& problem, bool in_place, c
   const Call call = make_call(problem, group.rank(), in_place, options, memory);
 
   Measurement result;
-  auto seconds = time_calls(group, call, choose_iterations(group, call, options));
+  auto seconds = time_enough_calls(group, call, options);
   group.all_reduce(std::span<double>(seconds), ReduceOp::max);
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
