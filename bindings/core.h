@@ -22,6 +22,9 @@ ReduceOp parse_op(nb::handle op, const char* operation);
 /// None: nothing; seconds as a float or an int, or a timedelta. Throws InvalidArgument when negative or no number.
 std::optional<Duration> parse_timeout(nb::handle timeout, const char* operation);
 
+/// Seconds with three decimals: "0.150".
+std::string text_of(Duration duration);
+
 /// Throws InvalidArgument with printf-like ease: the pieces in a row.
 template <class... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {

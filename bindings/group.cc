@@ -81,6 +81,7 @@ std::optional<PyGroup> split(const PyGroup& self, int colour, int key, nb::handl
 
 void abort(const PyGroup& self, const std::string& reason) {
   const Group& group = self.get("abort");
+  if (self.destroyed()) refuse("abort: group \"", group.name(), "\" was destroyed");
   const nb::gil_scoped_release release;
   group.abort(reason);
 }

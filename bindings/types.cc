@@ -1,6 +1,7 @@
 #include <nanobind/stl/string.h>
 
 #include <cmath>
+#include <cstdio>
 
 #include "core.h"
 
@@ -19,6 +20,12 @@ std::string names_of_ops() {
 std::string text_of(nb::handle object) {
   const nb::str text(object);
   return text.c_str();
+}
+
+std::string text_of(Duration duration) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", std::chrono::duration<double>(duration).count());
+  return text;
 }
 
 std::string type_of(nb::handle object) {

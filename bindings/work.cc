@@ -30,7 +30,10 @@ void PyWork::wait(nb::handle timeout) {
     } catch (const Timeout&) {
       // Ours, because it goes on; or the operation's own.
       if (work.done()) break;
-      if (limit && Clock::now() >= deadline) throw;
+      if (limit && Clock::now() >= deadline)
+        throw Timeout("the operation did not come to an end within " + text_of(*limit) +
+                          " s. It goes on: wait again, or abort its group",
+                      {});
     } catch (...) {
       operation_.reset();
       throw;

@@ -17,6 +17,7 @@ from harness.launch import WORKER, environment, stop, task_of, unisono_command
 from harness.outcome import Job, Outcome
 
 LIMIT = 60.0  # seconds, for one function
+AFTER_A_FAILURE = 10.0  # and for the other ranks, when one has failed
 
 
 class Pool:
@@ -41,6 +42,7 @@ class Pool:
                 start_new_session=True,
             )
             self._lines: list[IO[str]] = []
+            self._connections: list[socket.socket] = []
             try:
                 self._lines = self._accept(listener)
             except BaseException:
@@ -49,20 +51,21 @@ class Pool:
 
     def _accept(self, listener: socket.socket) -> list[IO[str]]:
         lines: dict[int, IO[str]] = {}
+        connections: dict[int, socket.socket] = {}
         self.pids = [0] * self.ranks
         deadline = time.monotonic() + LIMIT
         while len(lines) < self.ranks:
             ready, _, _ = select.select([listener], [], [], 0.2)
             if ready:
                 connection = listener.accept()[0]
-                with connection:
-                    connection.settimeout(LIMIT)
-                    file = connection.makefile("rw", encoding="utf-8")
+                connection.settimeout(LIMIT)
+                file = connection.makefile("r", encoding="utf-8")
                 hello = json.loads(file.readline())
-                lines[hello["rank"]] = file
+                lines[hello["rank"]], connections[hello["rank"]] = file, connection
                 self.pids[hello["rank"]] = hello["pid"]
             elif self._launcher.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"the pool of {self.ranks} ranks did not start\n{self.output()}")
+        self._connections = [connections[rank] for rank in range(self.ranks)]
         return [lines[rank] for rank in range(self.ranks)]
 
     @property
@@ -79,21 +82,31 @@ class Pool:
         """Run function(world, **arguments) on every rank. Closes the pool when one raises: its world may be broken."""
         assert self.alive, f"the pool is closed\n{self.output()}"
         task = json.dumps(task_of(function, arguments))
-        outcomes = []
-        for line in self._lines:
-            print(task, file=line, flush=True)
-        for rank, line in enumerate(self._lines):
-            try:
-                answer = line.readline()
-            except TimeoutError:
-                text = self.output()
-                self.close()
-                raise AssertionError(f"rank {rank} did not answer within {LIMIT} s\n{text}") from None
-            outcomes.append(Outcome.from_json(rank, json.loads(answer) if answer else None))
-        job = Job(outcomes, self.output())
-        if any(outcome.missing or outcome.failure for outcome in outcomes):
+        for connection in self._connections:
+            connection.sendall(f"{task}\n".encode())
+        outcomes = self._collect()
+        late = [rank for rank in range(self.ranks) if rank not in outcomes]
+        job = Job([outcomes[rank] for rank in sorted(outcomes)], self.output())
+        if late or any(outcome.missing or outcome.failure for outcome in job.outcomes):
             self.close()
+        if late:
+            troubles = [outcome.failure.traceback for outcome in job.outcomes if outcome.failure]
+            raise AssertionError("\n".join([f"ranks {late} did not answer", *troubles, job.output]))
         return job
+
+    def _collect(self) -> dict[int, Outcome]:
+        """The answers, as they come; those that take too long are absent."""
+        outcomes: dict[int, Outcome] = {}
+        deadline = time.monotonic() + LIMIT
+        while len(outcomes) < self.ranks and (left := deadline - time.monotonic()) > 0:
+            waiting = {self._lines[rank]: rank for rank in range(self.ranks) if rank not in outcomes}
+            for line in select.select(list(waiting), [], [], left)[0]:
+                answer = line.readline()
+                outcome = Outcome.from_json(waiting[line], json.loads(answer) if answer else None)
+                outcomes[waiting[line]] = outcome
+                if outcome.missing or outcome.failure:  # the others may wait for it in vain
+                    deadline = min(deadline, time.monotonic() + AFTER_A_FAILURE)
+        return outcomes
 
     def run(self, function: Callable[..., Any], **arguments: Any) -> list[Any]:
         """Run function(world, **arguments) on every rank; what each returned. Fails the test when one raises."""
@@ -101,9 +114,10 @@ class Pool:
 
     def close(self) -> None:
         """End the job."""
-        for line in self._lines:
+        for line, connection in zip(self._lines, self._connections, strict=True):
             line.close()
-        self._lines = []
+            connection.close()
+        self._lines, self._connections = [], []
         try:
             self._launcher.wait(timeout=10)
         except subprocess.TimeoutExpired:

@@ -44,7 +44,7 @@ def combine(op: str, inputs: list[np.ndarray]) -> Any:
     fold |= {"band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor}
     if op == "avg":
         return (stack.astype(np.float64).sum(axis=0) / len(inputs)).astype(stack.dtype)
-    return fold.get(op, np.add).reduce(stack, axis=0)
+    return fold.get(op, np.add).reduce(stack, axis=0, dtype=stack.dtype)
 
 
 def check(actual: np.ndarray, expected: np.ndarray, *what: object) -> None:
