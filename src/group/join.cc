@@ -98,6 +98,10 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
   for (const Introduction& i : all) one_host &= rendezvous::same_host_and_network(i.identity, all[0].identity);
   std::string address = "127.0.0.1";
   if (!one_host) {
+    if (c.config.secret.empty() && !c.config.allow_insecure)
+      return Status::invalid(
+          "the ranks are on several hosts and have no job secret, so anybody on the network could join: give all of them one (UNISONO_SECRET or "
+          "UNISONO_SECRET_FILE, 64 hexadecimal digits; `unisono run` hands it on), or set UNISONO_ALLOW_INSECURE=1 on a network that you trust");
     auto chosen = rendezvous::interface_address(c.config, c.log);
     if (!chosen) return chosen.status();
     address = *chosen;

@@ -18,7 +18,7 @@ namespace inproc {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr Duration kHandshakeTime = 5s;
+constexpr Duration kHandshakeTime = 20s;
 
 class Hub final : public InprocHub, public std::enable_shared_from_this<Hub> {
  public:

@@ -31,7 +31,7 @@ struct ControlBlock {
   std::atomic<std::uint64_t> ring_bytes;             ///< a power of two; set before ring_offset
   std::atomic<std::uint32_t> starved;                ///< the owner found no room and waits until the peer has read
   alignas(kLine) std::atomic<std::uint32_t> closed;  ///< the owner's end of the link is gone
-  alignas(2 * kLine) std::atomic<
+  alignas(kLine) std::atomic<
       std::uint64_t> tail;  ///< bytes ever read out of the peer's ring; not beside head, which prefetchers pair
 };
 

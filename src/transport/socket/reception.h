@@ -40,7 +40,7 @@ class SocketKind {
 class Reception {
  public:
   static constexpr std::size_t kMaxStrangers = 64;  ///< accepted connections without a proof
-  static constexpr Duration kHandshakeTime = std::chrono::seconds(5);
+  static constexpr Duration kHandshakeTime = std::chrono::seconds(20);
 
   /// `listener` is a listening, non-blocking socket. `watch` and `kind` must outlive this.
   Reception(Fd listener, Watch& watch, SocketKind& kind, std::shared_ptr<HandshakeFactory> handshake, Logger log);
