@@ -19,7 +19,7 @@ std::span<const std::byte> view(const nb::bytes& value) {
 nb::bytes to_python(const Bytes& value) { return nb::bytes(value.data(), value.size()); }
 
 /// Call `attempt(slice)` until it succeeds or `timeout` has passed, looking at signals in between. It throws Timeout
-/// for a slice that was too short, which is the store's own message when it was the last.
+/// when a slice was too short.
 template <class F>
 auto in_slices(nb::handle timeout, const char* operation, F attempt) -> decltype(attempt(Duration{})) {
   const auto limit = parse_timeout(timeout, operation);
@@ -31,8 +31,8 @@ auto in_slices(nb::handle timeout, const char* operation, F attempt) -> decltype
     try {
       const nb::gil_scoped_release release;
       return attempt(std::min(left, kAskEvery));
-    } catch (const Timeout&) {
-      if (left <= kAskEvery) throw;
+    } catch (const Timeout& e) {  // it speaks of the last slice
+      if (left <= kAskEvery) throw Timeout(std::string(e.what()) + " (" + text_of(*limit) + " s in all)", e.missing);
     }
   }
 }
