@@ -13,28 +13,34 @@ namespace unisono {
 
 struct UNISONO_API Config {
   // --- who am I. From the launcher: UNISONO_*, torchrun's RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT, Slurm, Open MPI, MPICH (PMI).
-  int rank = 0;                    ///< UNISONO_RANK, RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK
-  int size = 1;                    ///< UNISONO_SIZE, WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE
-  int local_size = 0;              ///< ranks on this host as the launcher says (UNISONO_LOCAL_SIZE, LOCAL_WORLD_SIZE, ...); 0: unknown
-  std::string launcher = "none";   ///< which of them: unisono, torchrun, environment (plain RANK), slurm, openmpi, mpich, none
+  int rank = 0;  ///< UNISONO_RANK, RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK
+  int size = 1;  ///< UNISONO_SIZE, WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE
+  int local_size =
+      0;  ///< ranks on this host as the launcher says (UNISONO_LOCAL_SIZE, LOCAL_WORLD_SIZE, ...); 0: unknown
+  std::string launcher =
+      "none";  ///< which of them: unisono, torchrun, environment (plain RANK), slurm, openmpi, mpich, none
   /// Where ranks meet: "tcp://HOST:PORT" (rank 0 serves), "file://PATH", "env://" (MASTER_ADDR, MASTER_PORT),
   /// "unix:@NAME" (an abstract socket that the launcher serves). UNISONO_INIT_METHOD.
   std::string init_method;
-  std::string job;                 ///< UNISONO_JOB: names the job, so that strays of another do not join
+  std::string job;  ///< UNISONO_JOB: names the job, so that strays of another do not join
   /// Job secret, hexadecimal: UNISONO_SECRET, or a file named by UNISONO_SECRET_FILE, or a descriptor UNISONO_SECRET_FD
   /// inherited from the launcher. Every connection proves that it knows it.
   std::string secret;
-  bool allow_insecure = false;     ///< UNISONO_ALLOW_INSECURE=1: let ranks on several hosts meet without a secret
+  bool allow_insecure = false;  ///< UNISONO_ALLOW_INSECURE=1: let ranks on several hosts meet without a secret
 
   // --- how
-  std::string transport;           ///< UNISONO_TRANSPORT=shm|tcp: force one; empty: the best for each pair
-  std::string interface;           ///< UNISONO_INTERFACE: network interface or address to listen on; empty: by the route to the store
-  std::string algorithm;           ///< UNISONO_ALGORITHM: appended to the selection table; rank 0's counts
-  std::string fault;               ///< UNISONO_FAULT: wrap transports in the faulty decorator, for tests: "partial,delay=1ms,seed=3"
-  Duration timeout = std::chrono::minutes(30);         ///< UNISONO_TIMEOUT (seconds): of each operation
-  Duration init_timeout = std::chrono::minutes(5);     ///< UNISONO_INIT_TIMEOUT (seconds): of joining
-  std::int64_t slice_bytes = 0;    ///< UNISONO_SLICE: bytes of a slice of a block; 0: chosen
-  int spin = -1;                   ///< UNISONO_SPIN: rounds of spinning before yielding; -1: by the cores to spare
+  std::string transport;  ///< UNISONO_TRANSPORT=shm|tcp: force one; empty: the best for each pair
+  std::string
+      interface;  ///< UNISONO_INTERFACE: network interface or address to listen on; empty: by the route to the store
+  std::string algorithm;  ///< UNISONO_ALGORITHM: appended to the selection table; rank 0's counts
+  bool deterministic =
+      false;  ///< UNISONO_DETERMINISTIC=1: the bits of a reduction depend on nothing but the ranks' values: not on size,
+      ///< buckets, or who shares a host with whom (every element is one left fold in rank order). Rank 0's counts
+  std::string fault;  ///< UNISONO_FAULT: wrap transports in the faulty decorator, for tests: "partial,delay=1ms,seed=3"
+  Duration timeout = std::chrono::minutes(30);      ///< UNISONO_TIMEOUT (seconds): of each operation
+  Duration init_timeout = std::chrono::minutes(5);  ///< UNISONO_INIT_TIMEOUT (seconds): of joining
+  std::int64_t slice_bytes = 0;                     ///< UNISONO_SLICE: bytes of a slice of a block; 0: chosen
+  int spin = -1;  ///< UNISONO_SPIN: rounds of spinning before yielding; -1: by the cores to spare
 
   /// Read the environment. Throws InvalidArgument that names the variable and what is wrong with it.
   static Config from_env();

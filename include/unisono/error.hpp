@@ -31,9 +31,9 @@ class UNISONO_API RankFailure : public Error {
   RankFailure(const std::string& message, int rank_, std::string host_, std::int64_t pid_)
       : Error(message), rank(rank_), host(std::move(host_)), pid(pid_) {}
   ~RankFailure() override;
-  int rank;            ///< rank that failed, in the numbering of the group that raised
-  std::string host;    ///< its host name
-  std::int64_t pid;    ///< its process id there
+  int rank;          ///< rank that failed, in the numbering of the group that raised
+  std::string host;  ///< its host name
+  std::int64_t pid;  ///< its process id there
 };
 
 /// Two ranks called different things under one sequence number (collective, dtype, count, root or op differ).

@@ -36,7 +36,7 @@ inline constexpr int kAnyRank = -1;
 
 /// Per-call choices; the group's defaults where empty.
 struct Options {
-  std::string_view algorithm{};           ///< by name, instead of the group's table; must be the same on all ranks
+  std::string_view algorithm{};  ///< by name, instead of the group's table; must be the same on all ranks
   std::optional<Duration> timeout{};
   /// Asked by the thread that waits in a blocking call (not in a Work), about ten times a second while it waits; true ends the
   /// wait: the group is aborted and the call throws Aborted. How a language binding lets Ctrl-C through. It must not use the library.
@@ -117,7 +117,7 @@ class UNISONO_API Group {
   std::uint64_t sequence_number() const;
 
   // --- everything, untyped -------------------------------------------------------------------------------------
-  void run(const Call& call) const;               ///< blocks
+  void run(const Call& call) const;                  ///< blocks
   [[nodiscard]] Work start(const Call& call) const;  ///< returns at once
 
   // --- point to point. Messages between two ranks with one tag do not overtake each other. Sending to oneself is refused.
@@ -163,7 +163,8 @@ class UNISONO_API Group {
   }
   /// `out` is used at the root only; elsewhere it may be empty. In place at the root: in and out are one span.
   template <class T>
-  void reduce(std::span<const T> in, std::span<T> out, int root = 0, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+  void reduce(std::span<const T> in, std::span<T> out, int root = 0, ReduceOp op = ReduceOp::sum,
+              Options o = {}) const {
     if (rank() == root) same_size(in.size(), out.size(), "reduce: input and output at the root");
     run(typed<T>(Collective::reduce, in.data(), out.data(), in.size(), op, root, o));
   }
@@ -174,12 +175,14 @@ class UNISONO_API Group {
   }
   template <class T>
   void gather(std::span<const T> in, std::span<T> out, int root = 0, Options o = {}) const {
-    if (rank() == root) same_size(in.size() * static_cast<std::size_t>(size()), out.size(), "gather: size() * input and output");
+    if (rank() == root)
+      same_size(in.size() * static_cast<std::size_t>(size()), out.size(), "gather: size() * input and output");
     run(typed<T>(Collective::gather, in.data(), out.data(), in.size(), ReduceOp::sum, root, o));
   }
   template <class T>
   void scatter(std::span<const T> in, std::span<T> out, int root = 0, Options o = {}) const {
-    if (rank() == root) same_size(out.size() * static_cast<std::size_t>(size()), in.size(), "scatter: size() * output and input");
+    if (rank() == root)
+      same_size(out.size() * static_cast<std::size_t>(size()), in.size(), "scatter: size() * output and input");
     run(typed<T>(Collective::scatter, in.data(), out.data(), out.size(), ReduceOp::sum, root, o));
   }
   template <class T>
@@ -191,7 +194,8 @@ class UNISONO_API Group {
   void all_to_all(std::span<const T> in, std::span<T> out, Options o = {}) const {
     same_size(in.size(), out.size(), "all_to_all: input and output");
     same_size(in.size() % static_cast<std::size_t>(size()), 0, "all_to_all: remainder of input by size()");
-    run(typed<T>(Collective::all_to_all, in.data(), out.data(), in.size() / static_cast<std::size_t>(size()), ReduceOp::sum, 0, o));
+    run(typed<T>(Collective::all_to_all, in.data(), out.data(), in.size() / static_cast<std::size_t>(size()),
+                 ReduceOp::sum, 0, o));
   }
   void barrier(Options o = {}) const {
     Call c;

@@ -30,7 +30,8 @@ class UNISONO_API Store {
   /// Atomically add to an integer (absent counts as 0) and return the sum. The value is stored as decimal text.
   virtual std::int64_t add(std::string_view key, std::int64_t delta) = 0;
   /// Set `key` to `desired` if its value is `expected` (an absent key matches an empty `expected`); the value after it.
-  virtual Bytes compare_set(std::string_view key, std::span<const std::byte> expected, std::span<const std::byte> desired) = 0;
+  virtual Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
+                            std::span<const std::byte> desired) = 0;
   /// Whether all keys are there, without waiting.
   virtual bool check(std::span<const std::string> keys) = 0;
   /// Wait until all keys are there.

@@ -62,8 +62,9 @@ constexpr std::string_view name_of(ReduceOp op) noexcept {
   return names[static_cast<std::size_t>(op)];
 }
 constexpr std::string_view name_of(Collective c) noexcept {
-  constexpr std::string_view names[kCollectives] = {"all_reduce", "reduce",  "broadcast",  "all_gather", "reduce_scatter",
-                                                    "gather",     "scatter", "all_to_all", "barrier"};
+  constexpr std::string_view names[kCollectives] = {"all_reduce", "reduce",         "broadcast",
+                                                    "all_gather", "reduce_scatter", "gather",
+                                                    "scatter",    "all_to_all",     "barrier"};
   return names[static_cast<std::size_t>(c)];
 }
 
@@ -90,28 +91,70 @@ constexpr std::optional<Collective> collective_from_name(std::string_view n) noe
 /// The DType of a C++ arithmetic type; f16 and bf16 have no C++20 type and are named explicitly.
 template <class T>
 constexpr DType dtype_of() noexcept;
-template <> constexpr DType dtype_of<float>() noexcept { return DType::f32; }
-template <> constexpr DType dtype_of<double>() noexcept { return DType::f64; }
-template <> constexpr DType dtype_of<std::int8_t>() noexcept { return DType::i8; }
-template <> constexpr DType dtype_of<std::int16_t>() noexcept { return DType::i16; }
-template <> constexpr DType dtype_of<std::int32_t>() noexcept { return DType::i32; }
-template <> constexpr DType dtype_of<std::int64_t>() noexcept { return DType::i64; }
-template <> constexpr DType dtype_of<long long>() noexcept { return DType::i64; }
-template <> constexpr DType dtype_of<std::uint8_t>() noexcept { return DType::u8; }
-template <> constexpr DType dtype_of<std::uint16_t>() noexcept { return DType::u16; }
-template <> constexpr DType dtype_of<std::uint32_t>() noexcept { return DType::u32; }
-template <> constexpr DType dtype_of<std::uint64_t>() noexcept { return DType::u64; }
-template <> constexpr DType dtype_of<unsigned long long>() noexcept { return DType::u64; }
-template <> constexpr DType dtype_of<bool>() noexcept { return DType::boolean; }
+template <>
+constexpr DType dtype_of<float>() noexcept {
+  return DType::f32;
+}
+template <>
+constexpr DType dtype_of<double>() noexcept {
+  return DType::f64;
+}
+template <>
+constexpr DType dtype_of<std::int8_t>() noexcept {
+  return DType::i8;
+}
+template <>
+constexpr DType dtype_of<std::int16_t>() noexcept {
+  return DType::i16;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() noexcept {
+  return DType::i32;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() noexcept {
+  return DType::i64;
+}
+template <>
+constexpr DType dtype_of<long long>() noexcept {
+  return DType::i64;
+}
+template <>
+constexpr DType dtype_of<std::uint8_t>() noexcept {
+  return DType::u8;
+}
+template <>
+constexpr DType dtype_of<std::uint16_t>() noexcept {
+  return DType::u16;
+}
+template <>
+constexpr DType dtype_of<std::uint32_t>() noexcept {
+  return DType::u32;
+}
+template <>
+constexpr DType dtype_of<std::uint64_t>() noexcept {
+  return DType::u64;
+}
+template <>
+constexpr DType dtype_of<unsigned long long>() noexcept {
+  return DType::u64;
+}
+template <>
+constexpr DType dtype_of<bool>() noexcept {
+  return DType::boolean;
+}
 
 /// Whether `op` means something for `dtype` (avg of integers and band of floats do not).
 constexpr bool supports(ReduceOp op, DType dtype) noexcept {
   switch (op) {
-    case ReduceOp::avg: return is_floating(dtype);
+    case ReduceOp::avg:
+      return is_floating(dtype);
     case ReduceOp::band:
     case ReduceOp::bor:
-    case ReduceOp::bxor: return !is_floating(dtype);
-    default: return true;
+    case ReduceOp::bxor:
+      return !is_floating(dtype);
+    default:
+      return true;
   }
 }
 

@@ -7,7 +7,6 @@
 
 namespace unisono {
 
-
 /// Monotonic time; immune to changes of the wall clock. The epoch is the Clock's own.
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 

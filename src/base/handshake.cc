@@ -1,11 +1,10 @@
 #include "base/handshake.h"
 
+#include <fmt/format.h>
 #include <sys/random.h>
 
 #include <charconv>
 #include <stdexcept>
-
-#include <fmt/format.h>
 
 namespace unisono {
 

@@ -20,7 +20,7 @@ struct PeerId {
   std::uint64_t high = 0, low = 0;
   friend auto operator<=>(const PeerId&, const PeerId&) = default;
 };
-PeerId random_peer_id();  ///< from the kernel's random source
+PeerId random_peer_id();               ///< from the kernel's random source
 std::string to_string(const PeerId&);  ///< 32 hexadecimal digits
 Result<PeerId> parse_peer_id(std::string_view);
 

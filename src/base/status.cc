@@ -1,9 +1,9 @@
 #include "base/status.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <new>
-
-#include <fmt/format.h>
 
 namespace unisono {
 
@@ -95,15 +95,24 @@ Status Status::with_message(std::string message) const {
 
 void throw_status(const Status& s) {
   switch (s.code()) {
-    case Code::ok: return;
-    case Code::invalid_argument: throw InvalidArgument(s.message());
-    case Code::rank_failure: throw RankFailure(s.message(), s.rank(), s.host(), s.pid());
-    case Code::mismatch: throw Mismatch(s.message(), s.rank(), s.other());
-    case Code::timeout: throw Timeout(s.message(), s.missing());
-    case Code::system: throw SystemError(s.message(), s.error_number());
-    case Code::authentication: throw AuthenticationError(s.message());
-    case Code::aborted: throw Aborted(s.message());
-    case Code::internal: throw Error("unisono bug, please report: " + s.message());
+    case Code::ok:
+      return;
+    case Code::invalid_argument:
+      throw InvalidArgument(s.message());
+    case Code::rank_failure:
+      throw RankFailure(s.message(), s.rank(), s.host(), s.pid());
+    case Code::mismatch:
+      throw Mismatch(s.message(), s.rank(), s.other());
+    case Code::timeout:
+      throw Timeout(s.message(), s.missing());
+    case Code::system:
+      throw SystemError(s.message(), s.error_number());
+    case Code::authentication:
+      throw AuthenticationError(s.message());
+    case Code::aborted:
+      throw Aborted(s.message());
+    case Code::internal:
+      throw Error("unisono bug, please report: " + s.message());
   }
 }
 

@@ -72,8 +72,8 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                 // NOLINT: implicit on purpose
-  Result(Status status) : status_(std::move(status)) {}         // NOLINT: implicit on purpose
+  Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit on purpose
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT: implicit on purpose
   bool ok() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return ok(); }
   const Status& status() const noexcept { return status_; }
@@ -106,7 +106,7 @@ Status status_from_current_exception();
 }  // namespace unisono
 
 /// Return early with the error of an expression that yields a Status.
-#define UNISONO_TRY(expression)                                         \
-  do {                                                                  \
+#define UNISONO_TRY(expression)                                                             \
+  do {                                                                                      \
     if (auto unisono_status_ = (expression); !unisono_status_.ok()) return unisono_status_; \
   } while (false)

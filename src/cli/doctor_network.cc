@@ -87,7 +87,8 @@ void examine_host_name(Findings& findings) {
   if (only_loopback) {
     f.health = Health::warning;
     f.advice =
-        "this name leads to loopback here, which other hosts cannot use: for a job over several hosts give an address as "
+        "this name leads to loopback here, which other hosts cannot use: for a job over several hosts give an address "
+        "as "
         "MASTER_ADDR or --rdzv, or correct /etc/hosts";
   }
   findings.push_back(f);

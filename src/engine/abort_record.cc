@@ -41,8 +41,12 @@ Result<AbortRecord> AbortRecord::decode(std::span<const std::byte> bytes) {
       case Code::timeout:
         record.status = Status::timeout(message, j.at("missing").get<std::vector<int>>());
         break;
-      case Code::aborted: record.status = Status::aborted(message); break;
-      default: record.status = Status::system(message, 0); break;
+      case Code::aborted:
+        record.status = Status::aborted(message);
+        break;
+      default:
+        record.status = Status::system(message, 0);
+        break;
     }
     if (j.contains("dead")) {
       auto id = parse_peer_id(j.at("dead").get<std::string>());

@@ -18,7 +18,8 @@ std::int64_t cut(std::int64_t count, std::int64_t blocks, std::int64_t e, std::i
   return (lines / blocks * e + std::min(e, lines % blocks)) * line;
 }
 
-BlockTable table(const plan::Plan& plan, const Sizes& sizes, std::int64_t element, std::span<const std::int32_t> extents) {
+BlockTable table(const plan::Plan& plan, const Sizes& sizes, std::int64_t element,
+                 std::span<const std::int32_t> extents) {
   BlockTable t;
   t.offset.reserve(extents.size() + 1);
   t.offset.push_back(0);
@@ -37,14 +38,16 @@ std::int64_t extent_bytes(const plan::Plan& plan, const Sizes& sizes, std::int64
     case Collective::all_gather:
     case Collective::gather:
     case Collective::reduce_scatter:
-    case Collective::scatter: return (sizes.counts.empty() ? sizes.count : sizes.counts[e]) * element;
+    case Collective::scatter:
+      return (sizes.counts.empty() ? sizes.count : sizes.counts[e]) * element;
     case Collective::all_to_all: {
       if (sizes.counts.empty()) return sizes.count * element;
       const std::int32_t from = e / plan.shape.ranks, to = e % plan.shape.ranks;
       if (from == plan.shape.rank) return sizes.counts[to] * element;
       return sizes.output_counts[from] * element;
     }
-    case Collective::barrier: return 0;
+    case Collective::barrier:
+      return 0;
   }
   return 0;
 }
@@ -62,7 +65,8 @@ Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype) {
       for (const auto counts : {sizes.counts, sizes.output_counts})
         for (const std::int64_t c : counts) b.largest_block = std::max(b.largest_block, c * element);
       break;
-    case Collective::barrier: break;
+    case Collective::barrier:
+      break;
     default:
       if (!sizes.counts.empty()) {
         b.largest_block = *std::max_element(sizes.counts.begin(), sizes.counts.end()) * element;

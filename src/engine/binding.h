@@ -29,7 +29,8 @@ struct BlockTable {
 struct Binding {
   BlockTable in, out;
   std::vector<std::int64_t> scratch, stage;  ///< bytes of each block of scratch and of this rank's own stage
-  std::int64_t largest_block = 0;  ///< bytes of the largest extent; the same on all ranks (all_to_all with counts: of this rank's)
+  std::int64_t largest_block =
+      0;  ///< bytes of the largest extent; the same on all ranks (all_to_all with counts: of this rank's)
 };
 
 /// Bytes of extent `e` for rank `rank` of `ranks`.

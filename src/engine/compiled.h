@@ -11,8 +11,8 @@ namespace unisono::engine {
 struct Compiled {
   plan::Plan plan;
   std::vector<std::vector<std::uint32_t>> lanes;  ///< step indices of each lane, in order
-  std::vector<std::uint32_t> ordinals;            ///< for send and recv: which message of its channel between the two ranks
-  std::vector<std::int32_t> sends_to;             ///< ranks that this rank sends to, ascending
+  std::vector<std::uint32_t> ordinals;  ///< for send and recv: which message of its channel between the two ranks
+  std::vector<std::int32_t> sends_to;   ///< ranks that this rank sends to, ascending
 };
 
 Compiled compile(plan::Plan plan);

@@ -1,9 +1,9 @@
 #include "engine/domain.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <new>
-
-#include <fmt/format.h>
 
 namespace unisono::engine {
 
@@ -13,15 +13,17 @@ namespace {
 std::int64_t choose_slice(int size) {
   constexpr std::int64_t budget = 16 << 20;
   const std::int64_t n = size;
-  return std::clamp<std::int64_t>(budget / (n * n * static_cast<std::int64_t>(kWindow)) / 4096 * 4096, 32 << 10, 256 << 10);
+  return std::clamp<std::int64_t>(budget / (n * n * static_cast<std::int64_t>(kWindow)) / 4096 * 4096, 32 << 10,
+                                  256 << 10);
 }
 }  // namespace
 
-Domain::Domain(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset)
+Domain::Domain(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes,
+               std::uint64_t control_offset)
     : segment_(segment),
       rank_(rank),
       control_offset_(control_offset),
-      own_(new (segment.base() + control_offset) ControlBlock{}),
+      own_(new(segment.base() + control_offset) ControlBlock{}),
       control_(size, nullptr),
       views_(size, nullptr),
       slice_bytes_(slice_bytes > 0 ? slice_bytes : choose_slice(size)),
@@ -29,7 +31,8 @@ Domain::Domain(transport::SharedSegment& segment, int rank, int size, std::int64
   control_[rank] = own_;
 }
 
-Result<std::unique_ptr<Domain>> Domain::create(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes) {
+Result<std::unique_ptr<Domain>> Domain::create(transport::SharedSegment& segment, int rank, int size,
+                                               std::int64_t slice_bytes) {
   auto offset = segment.allocate(sizeof(ControlBlock));
   if (!offset) return offset.status().with_context("shared memory for a group's control block");
   return std::unique_ptr<Domain>(new Domain(segment, rank, size, slice_bytes, *offset));
@@ -80,7 +83,9 @@ void Domain::signal_done(std::uint64_t count) noexcept {
 Result<std::byte*> Domain::own_stage() {
   if (stage_offset_ == 0) {
     auto offset = segment_.allocate(stage_bytes_);
-    if (!offset) return offset.status().with_context(fmt::format("shared memory for a stage of {}", describe_bytes(static_cast<std::int64_t>(stage_bytes_))));
+    if (!offset)
+      return offset.status().with_context(
+          fmt::format("shared memory for a stage of {}", describe_bytes(static_cast<std::int64_t>(stage_bytes_))));
     stage_offset_ = *offset;
   }
   return segment_.base() + stage_offset_;

@@ -51,7 +51,8 @@ struct StagePayload {
 class Domain {
  public:
   /// `slice_bytes` 0: chosen from the size; otherwise a multiple of 64, the same on all ranks.
-  static Result<std::unique_ptr<Domain>> create(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes = 0);
+  static Result<std::unique_ptr<Domain>> create(transport::SharedSegment& segment, int rank, int size,
+                                                std::int64_t slice_bytes = 0);
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
 
@@ -108,7 +109,9 @@ class Domain {
   Result<std::byte*> own_stage();
   std::uint64_t own_stage_offset() const noexcept { return stage_offset_; }
   /// Rank q's stage at the offset it announced, or nullptr when that is not inside its segment.
-  const std::byte* stage(int q, std::uint64_t offset) const noexcept { return views_[q] ? views_[q]->at(offset, stage_bytes_) : nullptr; }
+  const std::byte* stage(int q, std::uint64_t offset) const noexcept {
+    return views_[q] ? views_[q]->at(offset, stage_bytes_) : nullptr;
+  }
 
  private:
   Domain(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset);

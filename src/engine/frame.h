@@ -24,7 +24,7 @@ struct FrameHeader {
   std::uint64_t group = 0;
   std::uint64_t sequence = 0;  ///< of the collective in its group; the tag of a message
   std::uint32_t slice = 0;
-  std::uint32_t ordinal = 0;   ///< the how-many-th message of its plan from this sender to this receiver
+  std::uint32_t ordinal = 0;  ///< the how-many-th message of its plan from this sender to this receiver
   Signature signature;
   std::uint64_t length = 0;
   std::uint64_t reserved = 0;

@@ -1,9 +1,9 @@
 #include "engine/inbox.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
-
-#include <fmt/format.h>
 
 namespace unisono::engine {
 
@@ -50,18 +50,21 @@ std::optional<Discord> Inbox::check(int rank, const FrameHeader& h) const {
     return Discord{rank, h.sequence, signature_, h.signature};
   }
   for (const Past& p : past_)
-    if (p.sequence == h.sequence && p.signature != h.signature) return Discord{rank, h.sequence, p.signature, h.signature};
+    if (p.sequence == h.sequence && p.signature != h.signature)
+      return Discord{rank, h.sequence, p.signature, h.signature};
   return std::nullopt;
 }
 
-std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, std::vector<MutablePart> parts, StepFlag* flag) {
+std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, std::vector<MutablePart> parts,
+                                   StepFlag* flag) {
   const auto early = early_.find({header.sequence, key(rank, header)});
   if (early == early_.end()) {
     posts_[key(rank, header)] = {std::move(parts), flag, header.length};
     return std::nullopt;
   }
   const std::shared_ptr<Parcel> parcel = early->second;
-  if (parcel->header.length != header.length) return Discord{rank, header.sequence, header.signature, parcel->header.signature};
+  if (parcel->header.length != header.length)
+    return Discord{rank, header.sequence, header.signature, parcel->header.signature};
   Sink into;
   into.parts = std::move(parts);
   into.flag = flag;
@@ -75,10 +78,13 @@ std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, std::vec
   return std::nullopt;
 }
 
-void Inbox::post_message(int source, std::int64_t tag, MutablePart buffer, std::shared_ptr<Completion> completion, Deferred& deferred) {
+void Inbox::post_message(int source, std::int64_t tag, MutablePart buffer, std::shared_ptr<Completion> completion,
+                         Deferred& deferred) {
   for (auto it = messages_.begin(); it != messages_.end(); ++it) {
     Parcel& parcel = **it;
-    if (parcel.claim || (source >= 0 && parcel.rank != source) || static_cast<std::int64_t>(parcel.header.sequence) != tag) continue;
+    if (parcel.claim || (source >= 0 && parcel.rank != source) ||
+        static_cast<std::int64_t>(parcel.header.sequence) != tag)
+      continue;
     Sink into;
     into.parts = {buffer};
     into.completion = std::move(completion);
@@ -142,14 +148,16 @@ std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::op
   return keep(rank, header);
 }
 
-void Inbox::finish_message(const FrameHeader& header, int rank, std::size_t room, const std::shared_ptr<Completion>& completion,
-                           Deferred& deferred) {
+void Inbox::finish_message(const FrameHeader& header, int rank, std::size_t room,
+                           const std::shared_ptr<Completion>& completion, Deferred& deferred) {
   const Arrival arrival{rank, static_cast<std::int64_t>(header.sequence), static_cast<std::int64_t>(header.length)};
   Status status;
   if (header.length > room)
-    status = Status::invalid(fmt::format("a message of {} bytes from rank {} (tag {}) does not fit into the receive buffer of {} bytes; its first {} bytes "
-                                         "were stored, the rest is lost: receive with a buffer at least as large as what is sent",
-                                         header.length, rank, header.sequence, room, room));
+    status = Status::invalid(
+        fmt::format("a message of {} bytes from rank {} (tag {}) does not fit into the receive buffer of {} bytes; its "
+                    "first {} bytes "
+                    "were stored, the rest is lost: receive with a buffer at least as large as what is sent",
+                    header.length, rank, header.sequence, room, room));
   deferred.add(completion->complete(std::move(status), arrival));
 }
 

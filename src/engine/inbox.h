@@ -25,7 +25,7 @@ struct Parcel {
 
 /// Two ranks called different things.
 struct Discord {
-  int rank = -1;        ///< the other rank
+  int rank = -1;  ///< the other rank
   std::uint64_t sequence = 0;
   Signature ours, theirs;
 };
@@ -40,14 +40,16 @@ class Inbox {
   std::optional<Discord> begin(std::uint64_t sequence, const Signature& signature);
   void end(std::uint64_t sequence);
   /// Receive the message that `header` names from `rank`. Completes at once when it is there.
-  std::optional<Discord> post(int rank, const FrameHeader& header, std::vector<transport::MutablePart> parts, StepFlag* flag);
+  std::optional<Discord> post(int rank, const FrameHeader& header, std::vector<transport::MutablePart> parts,
+                              StepFlag* flag);
 
   /// What `rank` says it waits in; it may be a number that has not begun here yet.
   std::optional<Discord> on_probe(int rank, const FrameHeader& header);
 
   // --- point to point ---------------------------------------------------------------------------------------------
   /// `source` -1: from anybody. Completes at once when it is there.
-  void post_message(int source, std::int64_t tag, transport::MutablePart buffer, std::shared_ptr<Completion> completion, Deferred& deferred);
+  void post_message(int source, std::int64_t tag, transport::MutablePart buffer, std::shared_ptr<Completion> completion,
+                    Deferred& deferred);
   /// Fail posted receives that only `rank` could fulfil (all ranks in `gone` have left).
   void fail_messages(const std::vector<bool>& gone, int rank, const Status& status, Deferred& deferred);
   bool idle() const noexcept { return receives_.empty(); }
@@ -81,14 +83,14 @@ class Inbox {
   std::optional<Discord> check(int rank, const FrameHeader& header) const;
   std::optional<Sink> keep(int rank, const FrameHeader& header);
   void deliver(Parcel& parcel, Sink& into, Deferred& deferred);
-  static void finish_message(const FrameHeader& header, int rank, std::size_t room, const std::shared_ptr<Completion>& completion,
-                             Deferred& deferred);
+  static void finish_message(const FrameHeader& header, int rank, std::size_t room,
+                             const std::shared_ptr<Completion>& completion, Deferred& deferred);
 
   int size_;
   bool active_ = false;
-  std::uint64_t sequence_ = 0;   ///< of the newest operation that began here
+  std::uint64_t sequence_ = 0;  ///< of the newest operation that began here
   Signature signature_;
-  std::deque<Past> past_;        ///< a few finished ones, to recognise late frames
+  std::deque<Past> past_;              ///< a few finished ones, to recognise late frames
   std::map<int, FrameHeader> probes_;  ///< the newest of each rank
   std::unordered_map<Key, Post> posts_;
   std::map<std::pair<std::uint64_t, Key>, std::shared_ptr<Parcel>> early_;  ///< by (sequence, key)

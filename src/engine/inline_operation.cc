@@ -8,11 +8,14 @@ namespace unisono::engine {
 
 std::int64_t InlineCall::posted(int size) const noexcept {
   switch (collective) {
-    case Collective::barrier: return 0;
+    case Collective::barrier:
+      return 0;
     case Collective::scatter:
     case Collective::reduce_scatter:
-    case Collective::all_to_all: return block() * size;
-    default: return block();
+    case Collective::all_to_all:
+      return block() * size;
+    default:
+      return block();
   }
 }
 
@@ -20,7 +23,8 @@ bool InlineCall::fits(int size) const noexcept {
   return count <= static_cast<std::int64_t>(kInlineBytes) && posted(size) <= static_cast<std::int64_t>(kInlineBytes);
 }
 
-InlineOperation::InlineOperation(const InlineCall& call, Domain& domain, const Signature& signature, std::uint64_t sequence)
+InlineOperation::InlineOperation(const InlineCall& call, Domain& domain, const Signature& signature,
+                                 std::uint64_t sequence)
     : Running(sequence), call_(call), domain_(domain), signature_(signature) {
   if (static_cast<std::size_t>(domain.size()) > kFew) many_.resize(static_cast<std::size_t>(domain.size()));
 }
@@ -69,11 +73,14 @@ void InlineOperation::take() {
   if (block == 0) return;  // there may be no memory at all
   std::byte* out = call_.out;
   switch (call_.collective) {
-    case Collective::barrier: return;
+    case Collective::barrier:
+      return;
     case Collective::broadcast:
       if (me != call_.root || out != call_.in) std::memcpy(out, line(call_.root), block);
       return;
-    case Collective::scatter: std::memcpy(out, line(call_.root) + block * static_cast<std::size_t>(me), block); return;
+    case Collective::scatter:
+      std::memcpy(out, line(call_.root) + block * static_cast<std::size_t>(me), block);
+      return;
     case Collective::gather:
       if (me != call_.root) return;
       [[fallthrough]];
@@ -88,13 +95,15 @@ void InlineOperation::take() {
       if (me != call_.root) return;
       [[fallthrough]];
     case Collective::all_reduce:
-    case Collective::reduce_scatter: combine();
+    case Collective::reduce_scatter:
+      combine();
   }
 }
 
 void InlineOperation::combine() {
   const int n = domain_.size();
-  const std::size_t skip = call_.collective == Collective::reduce_scatter ? static_cast<std::size_t>(call_.block() * domain_.rank()) : 0;
+  const std::size_t skip =
+      call_.collective == Collective::reduce_scatter ? static_cast<std::size_t>(call_.block() * domain_.rank()) : 0;
   std::array<const void*, kFew> few;
   std::vector<const void*> many;
   std::span<const void*> src(few.data(), std::min<std::size_t>(kFew, static_cast<std::size_t>(n)));
@@ -103,7 +112,8 @@ void InlineOperation::combine() {
     src = many;
   }
   for (int q = 0; q < n; q++) src[static_cast<std::size_t>(q)] = line(q) + skip;  // rank order
-  kernels::reduce({call_.dtype, call_.op, call_.op == ReduceOp::avg ? n : 1}, call_.out, nullptr, src, static_cast<std::size_t>(call_.count));
+  kernels::reduce({call_.dtype, call_.op, call_.op == ReduceOp::avg ? n : 1}, call_.out, nullptr, src,
+                  static_cast<std::size_t>(call_.count));
 }
 
 }  // namespace unisono::engine

@@ -40,7 +40,9 @@ class InlineOperation final : public Running {
   bool announce();
   void take();
   void combine();
-  const std::byte*& line(int q) { return many_.empty() ? few_[static_cast<std::size_t>(q)] : many_[static_cast<std::size_t>(q)]; }
+  const std::byte*& line(int q) {
+    return many_.empty() ? few_[static_cast<std::size_t>(q)] : many_[static_cast<std::size_t>(q)];
+  }
 
   InlineCall call_;
   Domain& domain_;

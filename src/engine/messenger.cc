@@ -20,8 +20,8 @@ void run(Completion::Callbacks callbacks) {
 }
 }  // namespace
 
-Messenger::Messenger(PeerId self, std::vector<std::unique_ptr<transport::Transport>> transports, transport::Poller& poller, const Clock& clock,
-                     Logger log)
+Messenger::Messenger(PeerId self, std::vector<std::unique_ptr<transport::Transport>> transports,
+                     transport::Poller& poller, const Clock& clock, Logger log)
     : self_(self), transports_(std::move(transports)), poller_(poller), clock_(clock), log_(std::move(log)) {
   for (auto& t : transports_) t->attach(poller_);
 }
@@ -85,8 +85,9 @@ void Messenger::enqueue(int index, OutFrame frame) {
   Peer& peer = peers_[index];
   if (peer.gone()) {
     if (frame.completion)
-      deferred_.add(frame.completion->complete(Status::rank_failure(fmt::format("the process to send to ({}) is gone", describe_peer(index)), -1,
-                                                                    peer.address.host, peer.address.pid)));
+      deferred_.add(frame.completion->complete(
+          Status::rank_failure(fmt::format("the process to send to ({}) is gone", describe_peer(index)), -1,
+                               peer.address.host, peer.address.pid)));
     return;
   }
   if (!peer.streams.empty()) {
@@ -99,10 +100,12 @@ void Messenger::enqueue(int index, OutFrame frame) {
   if (peer.dialing) return;
   peer.dialing = true;
   connecting_++;
-  transports_[peer.address.transport]->dial(peer.address.id, peer.address.address, saturating_add(clock_.now(), std::chrono::seconds(30)));
+  transports_[peer.address.transport]->dial(peer.address.id, peer.address.address,
+                                            saturating_add(clock_.now(), std::chrono::seconds(30)));
 }
 
-void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std::span<const MutablePart> parts, StepFlag* flag) {
+void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std::span<const MutablePart> parts,
+                     StepFlag* flag) {
   const std::lock_guard lock(mutex_);
   GroupState* group = find(id);
   if (group == nullptr || group->failure->failed()) return;
@@ -113,13 +116,15 @@ void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std:
   enqueue(group->members[rank], std::move(frame));
 }
 
-void Messenger::send_message(std::uint64_t id, int rank, std::int64_t tag, ConstPart data, std::shared_ptr<Completion> completion) {
+void Messenger::send_message(std::uint64_t id, int rank, std::int64_t tag, ConstPart data,
+                             std::shared_ptr<Completion> completion) {
   Completion::Callbacks callbacks;
   {
     const std::lock_guard lock(mutex_);
     GroupState* group = find(id);
     if (group == nullptr || group->failure->failed()) {
-      callbacks = completion->complete(group ? group->failure->status() : Status::invalid("send on a group that was destroyed"));
+      callbacks = completion->complete(group ? group->failure->status()
+                                             : Status::invalid("send on a group that was destroyed"));
     } else {
       OutFrame frame;
       frame.header.kind = FrameKind::message;
@@ -239,7 +244,9 @@ void Messenger::on_event(Event event) {
       drain(index);
       if (!peers_[index].left) peer_died(index, "its process ended", true);
       break;
-    case Event::Kind::rejected: log_.warn(fmt::format("a connection was refused: {}", event.status.message())); break;
+    case Event::Kind::rejected:
+      log_.warn(fmt::format("a connection was refused: {}", event.status.message()));
+      break;
   }
 }
 
@@ -263,8 +270,9 @@ void Messenger::on_stream_end(Stream& stream) {
   }
   const int index = stream.peer();
   if (peers_[index].gone()) return;
-  const std::string how = stream.state() == Stream::State::failed ? fmt::format("{} failed: {}", stream.link().describe(), std::strerror(stream.error()))
-                                                                   : fmt::format("{} was closed without a goodbye", stream.link().describe());
+  const std::string how = stream.state() == Stream::State::failed
+                              ? fmt::format("{} failed: {}", stream.link().describe(), std::strerror(stream.error()))
+                              : fmt::format("{} was closed without a goodbye", stream.link().describe());
   drain(index);
   if (!peers_[index].gone()) peer_died(index, how, true);
 }
@@ -320,8 +328,11 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
         log_.warn(record.status().message());
       return;
     }
-    case FrameKind::probe: return;
-    case FrameKind::goodbye: peer_left(stream.peer()); return;
+    case FrameKind::probe:
+      return;
+    case FrameKind::goodbye:
+      peer_left(stream.peer());
+      return;
   }
 }
 
@@ -338,7 +349,8 @@ void Messenger::leave(TimePoint deadline) {
   const auto pending = [this] {
     const std::lock_guard lock(mutex_);
     return std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) {
-      return !p.gone() && std::any_of(p.streams.begin(), p.streams.end(), [](const auto& s) { return s->state() == Stream::State::open && !s->idle(); });
+      return !p.gone() && std::any_of(p.streams.begin(), p.streams.end(),
+                                      [](const auto& s) { return s->state() == Stream::State::open && !s->idle(); });
     });
   };
   while (pending() && clock_.now() < deadline) {

@@ -24,8 +24,8 @@ namespace unisono::engine {
 /// Another process, as published through the store.
 struct PeerAddress {
   PeerId id;
-  std::string host;        ///< for messages
-  std::int64_t pid = 0;    ///< for messages
+  std::string host;           ///< for messages
+  std::int64_t pid = 0;       ///< for messages
   std::size_t transport = 0;  ///< index into the messenger's transports
   std::string address;
 };
@@ -33,8 +33,8 @@ struct PeerAddress {
 /// Thread-safety: any thread; one lock inside. Callbacks of completions run without it.
 class Messenger final : private FrameHandler {
  public:
-  Messenger(PeerId self, std::vector<std::unique_ptr<transport::Transport>> transports, transport::Poller& poller, const Clock& clock,
-            Logger log);
+  Messenger(PeerId self, std::vector<std::unique_ptr<transport::Transport>> transports, transport::Poller& poller,
+            const Clock& clock, Logger log);
   ~Messenger() override;
 
   transport::Transport& transport(std::size_t index) { return *transports_[index]; }
@@ -47,12 +47,13 @@ class Messenger final : private FrameHandler {
   /// Begin to connect, unless a link is there or under way.
   void dial(int peer, TimePoint deadline);
   bool connected(int peer) const;
-  Status peer_status(int peer) const;   ///< why it cannot be reached, if so
+  Status peer_status(int peer) const;  ///< why it cannot be reached, if so
   transport::SharedView* shared(int peer) const;
 
   // --- groups -----------------------------------------------------------------------------------------------------
   /// `members[r]` is the peer number of rank r (-1: this process). Frames and failures that came earlier are applied.
-  void open_group(std::uint64_t group, std::string name, int rank, std::vector<int> members, std::shared_ptr<Failure> failure);
+  void open_group(std::uint64_t group, std::string name, int rank, std::vector<int> members,
+                  std::shared_ptr<Failure> failure);
   void close_group(std::uint64_t group);
   /// The group cannot go on: here, and, when `flood`, on all members.
   void fail_group(std::uint64_t group, const Status& status, bool flood);
@@ -66,14 +67,18 @@ class Messenger final : private FrameHandler {
   /// Nothing has moved for a while: tell those members that a link leads to what we wait in. If they wait in something else,
   /// one of us finds out.
   void probe(std::uint64_t group, std::uint64_t sequence, const Signature& signature);
-  void send(std::uint64_t group, int rank, const FrameHeader& header, std::span<const transport::MutablePart> parts, StepFlag* flag);
-  void receive(std::uint64_t group, int rank, const FrameHeader& header, std::vector<transport::MutablePart> parts, StepFlag* flag);
+  void send(std::uint64_t group, int rank, const FrameHeader& header, std::span<const transport::MutablePart> parts,
+            StepFlag* flag);
+  void receive(std::uint64_t group, int rank, const FrameHeader& header, std::vector<transport::MutablePart> parts,
+               StepFlag* flag);
   /// No flag or memory of the group's collectives is used after this.
   void forget(std::uint64_t group, const Status& status);
 
   // --- point to point ---------------------------------------------------------------------------------------------
-  void send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data, std::shared_ptr<Completion> completion);
-  void receive_message(std::uint64_t group, int rank, std::int64_t tag, transport::MutablePart buffer, std::shared_ptr<Completion> completion);
+  void send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data,
+                    std::shared_ptr<Completion> completion);
+  void receive_message(std::uint64_t group, int rank, std::int64_t tag, transport::MutablePart buffer,
+                       std::shared_ptr<Completion> completion);
   /// Give up on one message; its memory is not used after this.
   void cancel(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
@@ -133,7 +138,7 @@ class Messenger final : private FrameHandler {
   const Clock& clock_;
   Logger log_;
   mutable std::mutex mutex_;
-  std::deque<Peer> peers_;  ///< a deque: references stay when peers are added
+  std::deque<Peer> peers_;                           ///< a deque: references stay when peers are added
   std::unordered_map<std::string, int> peer_index_;  ///< by to_string(PeerId)
   std::unordered_map<std::uint64_t, GroupState> groups_;
   std::unordered_map<std::uint64_t, Status> early_aborts_;  ///< of groups that are not open here yet

@@ -26,7 +26,8 @@ int Messenger::rank_of(const GroupState& group, int peer) const {
   return it == group.members.end() ? -1 : static_cast<int>(it - group.members.begin());
 }
 
-void Messenger::open_group(std::uint64_t id, std::string name, int rank, std::vector<int> members, std::shared_ptr<Failure> failure) {
+void Messenger::open_group(std::uint64_t id, std::string name, int rank, std::vector<int> members,
+                           std::shared_ptr<Failure> failure) {
   const std::lock_guard lock(mutex_);
   GroupState& group = groups_[id];
   group.name = std::move(name);
@@ -43,8 +44,9 @@ void Messenger::open_group(std::uint64_t id, std::string name, int rank, std::ve
     const int peer = group.members[r];
     if (peer >= 0 && peers_[peer].dead) {
       const PeerAddress& a = peers_[peer].address;
-      group.failure->set(Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) has died", r, group.name, describe_peer(peer)),
-                                              static_cast<int>(r), a.host, a.pid));
+      group.failure->set(
+          Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) has died", r, group.name, describe_peer(peer)),
+                               static_cast<int>(r), a.host, a.pid));
     }
   }
 }
@@ -55,7 +57,8 @@ void Messenger::close_group(std::uint64_t id) {
     const std::lock_guard lock(mutex_);
     GroupState* group = find(id);
     if (group == nullptr) return;
-    const Status status = Status::invalid(fmt::format("group \"{}\" was destroyed while this message was in flight", group->name));
+    const Status status =
+        Status::invalid(fmt::format("group \"{}\" was destroyed while this message was in flight", group->name));
     group->inbox.forget(nullptr, status, deferred_);
     for (const int peer : group->members)
       if (peer >= 0)
@@ -94,25 +97,29 @@ void Messenger::probe(std::uint64_t id, std::uint64_t sequence, const Signature&
   }
 }
 
-void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, std::vector<MutablePart> parts, StepFlag* flag) {
+void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, std::vector<MutablePart> parts,
+                        StepFlag* flag) {
   const std::lock_guard lock(mutex_);
   GroupState* group = find(id);
   if (group == nullptr) return;
   if (auto discord = group->inbox.post(rank, header, std::move(parts), flag)) report_discord(id, *group, *discord);
 }
 
-void Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag, MutablePart buffer, std::shared_ptr<Completion> completion) {
+void Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag, MutablePart buffer,
+                                std::shared_ptr<Completion> completion) {
   Completion::Callbacks callbacks;
   {
     const std::lock_guard lock(mutex_);
     GroupState* group = find(id);
     if (group == nullptr || group->failure->failed()) {
-      callbacks = completion->complete(group ? group->failure->status() : Status::invalid("recv on a group that was destroyed"));
+      callbacks = completion->complete(group ? group->failure->status()
+                                             : Status::invalid("recv on a group that was destroyed"));
     } else {
       group->inbox.post_message(rank, tag, buffer, std::move(completion), deferred_);
       for (std::size_t r = 0; r < group->members.size(); r++)
         if (group->members[r] >= 0 && peers_[group->members[r]].gone()) {
-          group->inbox.fail_messages(gone_locked(*group), static_cast<int>(r), gone_status(*group, static_cast<int>(r)), deferred_);
+          group->inbox.fail_messages(gone_locked(*group), static_cast<int>(r), gone_status(*group, static_cast<int>(r)),
+                                     deferred_);
         }
       callbacks = deferred_.take();
     }
@@ -211,13 +218,16 @@ void Messenger::fail_group_locked(std::uint64_t id, GroupState& group, const Sta
 
 void Messenger::report_discord(std::uint64_t id, GroupState& group, const Discord& d) {
   const std::string text =
-      d.ours == d.theirs
-          ? fmt::format("operation #{} of group \"{}\" does not match: rank {} and rank {} both called {}, but a message between them has another size than "
-                        "expected (counts that differ between ranks)",
-                        d.sequence, group.name, group.rank, d.rank, d.ours.describe())
-          : fmt::format("operation #{} of group \"{}\" does not match: rank {} called {}, but rank {} called {}. All ranks must call the same collectives "
-                        "in the same order with equal arguments",
-                        d.sequence, group.name, group.rank, d.ours.describe(), d.rank, d.theirs.describe());
+      d.ours == d.theirs ? fmt::format(
+                               "operation #{} of group \"{}\" does not match: rank {} and rank {} both called {}, but "
+                               "a message between them has another size than "
+                               "expected (counts that differ between ranks)",
+                               d.sequence, group.name, group.rank, d.rank, d.ours.describe())
+                         : fmt::format(
+                               "operation #{} of group \"{}\" does not match: rank {} called {}, but rank {} called "
+                               "{}. All ranks must call the same collectives "
+                               "in the same order with equal arguments",
+                               d.sequence, group.name, group.rank, d.ours.describe(), d.rank, d.theirs.describe());
   fail_group_locked(id, group, Status::mismatch(text, group.rank, d.rank), true);
 }
 
@@ -256,7 +266,8 @@ void Messenger::on_abort(int from, const AbortRecord& record) {
 
 Status Messenger::gone_status(const GroupState& group, int rank) const {
   const PeerAddress& a = peers_[group.members[rank]].address;
-  return Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) has left: it finished, or raised and ended, without sending the message that rank {} "
+  return Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) has left: it finished, or raised and ended, "
+                                          "without sending the message that rank {} "
                                           "waits for",
                                           rank, group.name, describe_peer(group.members[rank]), group.rank),
                               rank, a.host, a.pid);
@@ -266,7 +277,8 @@ void Messenger::peer_left(int index) {
   Peer& peer = peers_[index];
   if (peer.gone()) return;
   peer.left = true;
-  peer.status = Status::rank_failure(fmt::format("the process ({}) has left in good order", describe_peer(index)), -1, peer.address.host, peer.address.pid);
+  peer.status = Status::rank_failure(fmt::format("the process ({}) has left in good order", describe_peer(index)), -1,
+                                     peer.address.host, peer.address.pid);
   for (auto& [id, group] : groups_) {
     const int rank = rank_of(group, index);
     if (rank < 0) continue;
@@ -291,8 +303,9 @@ void Messenger::peer_died(int index, const std::string& how, bool flood_it) {
     if (rank < 0) continue;
     // Everybody hears of the death itself, so the group's failure need not be flooded, too.
     fail_group_locked(id, group,
-                      Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) died: {}", rank, group.name, describe_peer(index), how), rank,
-                                           peer.address.host, peer.address.pid),
+                      Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) died: {}", rank, group.name,
+                                                       describe_peer(index), how),
+                                           rank, peer.address.host, peer.address.pid),
                       false);
   }
 }

@@ -1,12 +1,11 @@
 #include "engine/operation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include <fmt/format.h>
-
-#include "base/checked.h"
 #include "base/checked.h"
 #include "engine/messenger.h"
 
@@ -44,7 +43,8 @@ bool Operation::advance() {
   // Oldest first: signals and completions happen in the order of slices, which is what peers count on.
   for (std::int64_t k = retired_; k < next_slice_ && !done_; k++) moved |= advance_slot(slots_[k % slots_.size()]);
   if (!done_) moved |= retire();
-  if (!moved && !done_ && ground_.domain != nullptr)  // two ranks that wait for each other in different calls send nothing
+  if (!moved && !done_ &&
+      ground_.domain != nullptr)  // two ranks that wait for each other in different calls send nothing
     for (int q = 0; q < ground_.size && !done_; q++) peer_arrived(q);
   return moved;
 }
@@ -70,7 +70,8 @@ bool Operation::begin() {
     base_ = domain.slices;
   }
   arrived_[ground_.rank] = true;
-  if (ground_.messenger != nullptr && !plan.staged) ground_.messenger->begin(ground_.group, sequence_, request_.signature);
+  if (ground_.messenger != nullptr && !plan.staged)
+    ground_.messenger->begin(ground_.group, sequence_, request_.signature);
   begun_ = true;
   return true;
 }
@@ -136,10 +137,16 @@ bool Operation::run_step(Slot& slot, std::uint32_t index) {
       break;
     case OpCode::copy:
     case OpCode::put:
-    case OpCode::get: run_copy(slot, step); break;
-    case OpCode::reduce: run_reduce(slot, step); break;
+    case OpCode::get:
+      run_copy(slot, step);
+      break;
+    case OpCode::reduce:
+      run_reduce(slot, step);
+      break;
     case OpCode::send:
-    case OpCode::recv: run_message(slot, index); return true;
+    case OpCode::recv:
+      run_message(slot, index);
+      return true;
   }
   slot.state[index].store(kDone, std::memory_order_release);
   return true;
@@ -174,22 +181,28 @@ bool Operation::run_signal(const Slot& slot, const Step& step) {
 
 Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t block) const {
   const std::int64_t at = slot.slice * slice_bytes_;
-  const auto clip = [&](std::int64_t size) { return static_cast<std::size_t>(std::clamp<std::int64_t>(size - at, 0, slice_bytes_)); };
+  const auto clip = [&](std::int64_t size) {
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(size - at, 0, slice_bytes_));
+  };
   const Binding& binding = request_.binding;
   switch (ref.space) {
     case Space::in:
       // A plan never writes to `in`: the verifier proves it, so dropping const here is safe.
       return {const_cast<std::byte*>(request_.in) + binding.in.offset[block] + at, clip(binding.in.size(block))};
-    case Space::out: return {request_.out + binding.out.offset[block] + at, clip(binding.out.size(block))};
+    case Space::out:
+      return {request_.out + binding.out.offset[block] + at, clip(binding.out.size(block))};
     case Space::scratch: {
       const auto index = static_cast<std::size_t>(slot.slice % static_cast<std::int64_t>(slots_.size()));
-      const std::size_t offset = (index * binding.scratch.size() + static_cast<std::size_t>(block)) * static_cast<std::size_t>(scratch_stride_);
+      const std::size_t offset = (index * binding.scratch.size() + static_cast<std::size_t>(block)) *
+                                 static_cast<std::size_t>(scratch_stride_);
       return {ground_.scratch->data() + offset, clip(binding.scratch[block])};
     }
     case Space::stage: {
-      const std::size_t offset = (global_slice(slot) % kWindow) * ground_.domain->slot_bytes() + static_cast<std::size_t>(block * slice_bytes_);
+      const std::size_t offset = (global_slice(slot) % kWindow) * ground_.domain->slot_bytes() +
+                                 static_cast<std::size_t>(block * slice_bytes_);
       // How much of another rank's block is used is for the other side of the step to say.
-      const std::size_t bytes = ref.rank == ground_.rank ? clip(binding.stage[block]) : static_cast<std::size_t>(slice_bytes_);
+      const std::size_t bytes =
+          ref.rank == ground_.rank ? clip(binding.stage[block]) : static_cast<std::size_t>(slice_bytes_);
       return {const_cast<std::byte*>(stage_[ref.rank]) + offset, bytes};
     }
   }
@@ -217,7 +230,8 @@ void Operation::run_reduce(const Slot& slot, const Step& step) {
     large.resize(src.size());
     inputs = large;
   }
-  const kernels::Reduce what{request_.dtype, request_.op, step.final && request_.op == ReduceOp::avg ? ground_.size : 1};
+  const kernels::Reduce what{request_.dtype, request_.op,
+                             step.final && request_.op == ReduceOp::avg ? ground_.size : 1};
   for (std::int32_t i = 0; i < dst[0].count; i++) {
     const Part to = part(slot, dst[0], dst[0].first + i);
     std::size_t bytes = to.bytes;

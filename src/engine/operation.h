@@ -21,7 +21,7 @@ class Messenger;
 
 /// What an operation runs on: the group's side.
 struct Ground {
-  Domain* domain = nullptr;        ///< null when the members do not share memory
+  Domain* domain = nullptr;  ///< null when the members do not share memory
   Messenger* messenger = nullptr;
   std::uint64_t group = 0;
   int rank = 0;
@@ -55,8 +55,8 @@ class Operation final : public Running {
   struct Slot {
     std::int64_t slice = -1;  ///< -1: free
     bool finished = false;
-    std::vector<std::uint32_t> position;                    ///< next step of each lane
-    std::unique_ptr<std::atomic<std::uint8_t>[]> state;     ///< of each step
+    std::vector<std::uint32_t> position;                 ///< next step of each lane
+    std::unique_ptr<std::atomic<std::uint8_t>[]> state;  ///< of each step
   };
   struct Part {
     std::byte* data;

@@ -30,8 +30,9 @@ std::string Signature::describe() const {
   text += fmt::format(" {}", name_of(f.dtype));
   if (reduces(f.collective)) text += fmt::format(" {}", name_of(f.op));
   if (f.uneven)
-    text += f.collective == Collective::all_to_all ? std::string(" with counts for each rank")
-                                                   : fmt::format(" with counts for each rank (hash {:08x})", count & 0xffffffff);
+    text += f.collective == Collective::all_to_all
+                ? std::string(" with counts for each rank")
+                : fmt::format(" with counts for each rank (hash {:08x})", count & 0xffffffff);
   else
     text += fmt::format(" of {} element{} ({})", count, count == 1 ? "" : "s",
                         describe_bytes(static_cast<std::int64_t>(count * size_of(f.dtype))));

@@ -22,10 +22,10 @@ inline constexpr std::uint8_t kStepDone = 2;
 struct OutFrame {
   FrameHeader header;
   std::vector<transport::ConstPart> parts;
-  std::vector<std::byte> owned;             ///< then parts point into it
+  std::vector<std::byte> owned;  ///< then parts point into it
   StepFlag* flag = nullptr;
   std::shared_ptr<Completion> completion;
-  std::size_t written = 0;                  ///< of header and payload
+  std::size_t written = 0;  ///< of header and payload
 };
 
 struct Parcel;
@@ -33,9 +33,9 @@ struct Parcel;
 /// Where the payload of an incoming frame goes. Bytes beyond the parts are dropped.
 struct Sink {
   std::vector<transport::MutablePart> parts;
-  StepFlag* flag = nullptr;                 ///< set when all is there
-  std::shared_ptr<Parcel> parcel;           ///< kept for a receive that is not posted yet
-  std::shared_ptr<Completion> completion;   ///< point to point
+  StepFlag* flag = nullptr;                ///< set when all is there
+  std::shared_ptr<Parcel> parcel;          ///< kept for a receive that is not posted yet
+  std::shared_ptr<Completion> completion;  ///< point to point
 };
 
 class Stream;

@@ -15,7 +15,9 @@ using detail::WorkImpl;
 
 namespace {
 GroupImpl& need(const std::shared_ptr<GroupImpl>& impl) {
-  if (impl == nullptr) throw InvalidArgument("this Group is empty: it was not made by init(), subgroup() or split(), or this rank is not a member");
+  if (impl == nullptr)
+    throw InvalidArgument(
+        "this Group is empty: it was not made by init(), subgroup() or split(), or this rank is not a member");
   return *impl;
 }
 }  // namespace
@@ -29,7 +31,8 @@ void Work::wait(Duration timeout) const {
   if (impl_ == nullptr) return;
   // A message that nobody sends or takes has a deadline of its own; past it, it is given up.
   const TimePoint now = impl_->group->parts().context->clock.now();
-  const Duration left = impl_->deadline == TimePoint::max() ? Duration::max() : std::max<Duration>(impl_->deadline - now, Duration{0});
+  const Duration left =
+      impl_->deadline == TimePoint::max() ? Duration::max() : std::max<Duration>(impl_->deadline - now, Duration{0});
   const bool gives_up = left <= timeout && left != Duration::max();
   impl_->group->wait(impl_->completion, std::min(left, timeout), impl_->what, gives_up);
 }
@@ -79,13 +82,15 @@ Work Group::start(const Call& call) const {
 void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   const auto completion = g.send(data, dst, tag);
-  g.wait(completion, o.timeout.value_or(g.default_timeout()), g.describe_message("send", dst, tag, data.size()), true, o.interrupted);
+  g.wait(completion, o.timeout.value_or(g.default_timeout()), g.describe_message("send", dst, tag, data.size()), true,
+         o.interrupted);
 }
 
 Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   const auto completion = g.receive(data, src, tag);
-  g.wait(completion, o.timeout.value_or(g.default_timeout()), g.describe_message("recv", src, tag, data.size()), true, o.interrupted);
+  g.wait(completion, o.timeout.value_or(g.default_timeout()), g.describe_message("recv", src, tag, data.size()), true,
+         o.interrupted);
   const engine::Arrival a = completion->arrival();
   return {a.source, a.tag, a.bytes};
 }
@@ -136,8 +141,9 @@ Group Group::split(int colour, int key, Options o) const {
   std::vector<int> members;
   for (int r = 0; r < g.size(); r++)
     if (wishes[static_cast<std::size_t>(r)].colour == colour) members.push_back(r);
-  std::stable_sort(members.begin(), members.end(),
-                   [&](int a, int b) { return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key; });
+  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+    return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key;
+  });
   return subgroup(members, o);
 }
 
@@ -162,7 +168,8 @@ Group Context::create_group(std::shared_ptr<Store> store, int rank, int size, co
 Group init(Config config) {
   if (config.size < 1) throw InvalidArgument(fmt::format("a world of {} ranks: at least one is needed", config.size));
   if (config.rank < 0 || config.rank >= config.size)
-    throw InvalidArgument(fmt::format("rank {} of a world of {}: it must be from 0 to {}", config.rank, config.size, config.size - 1));
+    throw InvalidArgument(
+        fmt::format("rank {} of a world of {}: it must be from 0 to {}", config.rank, config.size, config.size - 1));
   const Context context(config);
   std::shared_ptr<Store> store;
   if (config.size == 1) {

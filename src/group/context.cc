@@ -39,7 +39,8 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
       hub(std::move(h)),
       poller(transport::make_epoll_poller()) {
   if (!config.transport.empty() && config.transport != "shm" && config.transport != "tcp")
-    throw_status(Status::invalid(fmt::format("UNISONO_TRANSPORT is \"{}\"; it can be shm, tcp, or empty for the best", config.transport)));
+    throw_status(Status::invalid(
+        fmt::format("UNISONO_TRANSPORT is \"{}\"; it can be shm, tcp, or empty for the best", config.transport)));
   auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
   handshake = rendezvous::make_handshake_factory(self, config.job, std::move(secret));
   std::vector<std::unique_ptr<Transport>> transports;
@@ -56,7 +57,8 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
   }
   if (!transports.empty()) segment = transports.front()->segment();
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
-  progress = std::make_unique<group::Progress>(*messenger, *poller, clock, engine::wait_policy(engine::usable_cores(), 1, config.spin));
+  progress = std::make_unique<group::Progress>(*messenger, *poller, clock,
+                                               engine::wait_policy(engine::usable_cores(), 1, config.spin));
 }
 
 ContextImpl::~ContextImpl() {

@@ -39,7 +39,7 @@ class ContextImpl {
   SteadyClock clock;
   PeerId self;
   rendezvous::HostIdentity host;
-  bool threads = false;                      ///< ranks are threads
+  bool threads = false;  ///< ranks are threads
   std::shared_ptr<HandshakeFactory> handshake;
   std::shared_ptr<transport::InprocHub> hub;
   std::unique_ptr<transport::Poller> poller;

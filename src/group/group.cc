@@ -12,7 +12,8 @@ namespace {
 /// The baton of a group: whoever holds it runs its operations.
 class Baton {
  public:
-  explicit Baton(std::atomic<bool>& flag) noexcept : flag_(flag), held_(!flag.exchange(true, std::memory_order_acquire)) {}
+  explicit Baton(std::atomic<bool>& flag) noexcept
+      : flag_(flag), held_(!flag.exchange(true, std::memory_order_acquire)) {}
   ~Baton() {
     if (held_) flag_.store(false, std::memory_order_release);
   }
@@ -29,7 +30,8 @@ class Baton {
 
 GroupImpl::GroupImpl(Parts parts) : parts_(std::move(parts)) {
   for (int c = 0; c < kCollectives; c++)
-    overridden_[static_cast<std::size_t>(c)] = parts_.overrides.find(name_of(static_cast<Collective>(c))) != std::string::npos;
+    overridden_[static_cast<std::size_t>(c)] =
+        parts_.overrides.find(name_of(static_cast<Collective>(c))) != std::string::npos;
 }
 
 GroupImpl::~GroupImpl() {
@@ -107,8 +109,9 @@ void GroupImpl::submit(std::unique_ptr<Pending> pending) {
   if (!p.call.options.algorithm.empty()) {
     p.requested = plan::find_algorithm(p.call.collective, p.call.options.algorithm);
     if (p.requested == nullptr)
-      throw InvalidArgument(fmt::format("{} has no algorithm \"{}\"; `unisono plan --list` shows them. Nothing was sent", name_of(p.call.collective),
-                                        p.call.options.algorithm));
+      throw InvalidArgument(
+          fmt::format("{} has no algorithm \"{}\"; `unisono plan --list` shows them. Nothing was sent",
+                      name_of(p.call.collective), p.call.options.algorithm));
     p.call.options.algorithm = p.requested->name;
     p.algorithm = p.requested;
     if (auto chosen = choose(p); !chosen) throw_status(chosen.status());
@@ -125,8 +128,9 @@ Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
   const bool equal = even(p.call);
   if (p.requested != nullptr) {
     if (p.requested->place == plan::Place::shared_memory && !one_host)
-      return Status::invalid(fmt::format("algorithm {} needs all ranks of group \"{}\" to share memory; they talk over {}. Nothing was sent", p.requested->name,
-                                         parts_.name, parts_.transport));
+      return Status::invalid(fmt::format(
+          "algorithm {} needs all ranks of group \"{}\" to share memory; they talk over {}. Nothing was sent",
+          p.requested->name, parts_.name, parts_.transport));
     if (p.requested->even_only && !equal)
       return Status::invalid(fmt::format("algorithm {} needs equal counts. Nothing was sent", p.requested->name));
     return p.requested;
@@ -143,7 +147,8 @@ Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
   return chosen;
 }
 
-Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective collective, const plan::Algorithm& algorithm, int root) {
+Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective collective,
+                                                                    const plan::Algorithm& algorithm, int root) {
   auto& slot = plans_[{collective, &algorithm, root}];
   if (slot == nullptr) {
     if (plans_.size() > 256) {  // a group of many roots and overrides: start over rather than grow
@@ -160,7 +165,8 @@ bool GroupImpl::begin(Pending& p) {
   p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
   p.probe_at = saturating_add(parts_.context->clock.now(), std::chrono::milliseconds(200));
   if (const auto tiny = inline_call(p.call, p.requested)) {
-    p.operation = std::make_unique<engine::InlineOperation>(*tiny, *parts_.domain, signature_of(p.call, nullptr), p.sequence);
+    p.operation =
+        std::make_unique<engine::InlineOperation>(*tiny, *parts_.domain, signature_of(p.call, nullptr), p.sequence);
     return true;
   }
   auto chosen = choose(p);
@@ -185,7 +191,8 @@ bool GroupImpl::begin(Pending& p) {
   ground.rank = rank();
   ground.size = size();
   ground.scratch = &scratch_;
-  if (parts_.context->config.slice_bytes > 0) ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
+  if (parts_.context->config.slice_bytes > 0)
+    ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
   p.operation = std::make_unique<engine::Operation>(std::move(request), ground, p.sequence);
   return true;
 }
@@ -255,7 +262,8 @@ Status GroupImpl::look_for_the_gone(const std::vector<int>& waiting) const {
   for (const int q : waiting) {
     if (q >= static_cast<int>(gone.size()) || !gone[q]) continue;
     const Member& m = parts_.members[q];
-    return Status::rank_failure(fmt::format("rank {} of group \"{}\" (host {}, pid {}) has left: its process finished, or raised and ended, without taking "
+    return Status::rank_failure(fmt::format("rank {} of group \"{}\" (host {}, pid {}) has left: its process finished, "
+                                            "or raised and ended, without taking "
                                             "part in what the others call. Look at what it printed",
                                             q, parts_.name, m.host, m.pid),
                                 q, m.host, m.pid);
@@ -275,13 +283,19 @@ std::string GroupImpl::describe(const Pending& p) const { return describe_call(p
 Status GroupImpl::annotate(const Status& status, const std::string& what, TimePoint started) const {
   const Member& me = parts_.members[rank()];
   const std::string after =
-      started == TimePoint{} ? "" : fmt::format(" after {:.3f} s", std::chrono::duration<double>(parts_.context->clock.now() - started).count());
-  return status.with_message(fmt::format("{} [{}; on rank {} of {} (host {}, pid {}){}; buffers of this operation may be half-written]", status.message(), what,
-                                         rank(), size(), me.host, me.pid, after));
+      started == TimePoint{}
+          ? ""
+          : fmt::format(" after {:.3f} s",
+                        std::chrono::duration<double>(parts_.context->clock.now() - started).count());
+  return status.with_message(
+      fmt::format("{} [{}; on rank {} of {} (host {}, pid {}){}; buffers of this operation may be half-written]",
+                  status.message(), what, rank(), size(), me.host, me.pid, after));
 }
 
-Status GroupImpl::mismatch(std::uint64_t sequence, int other, const engine::Signature& ours, const engine::Signature& theirs) const {
-  return Status::mismatch(fmt::format("operation #{} of group \"{}\" does not match: rank {} called {}, but rank {} called {}. All ranks must call the same "
+Status GroupImpl::mismatch(std::uint64_t sequence, int other, const engine::Signature& ours,
+                           const engine::Signature& theirs) const {
+  return Status::mismatch(fmt::format("operation #{} of group \"{}\" does not match: rank {} called {}, but rank {} "
+                                      "called {}. All ranks must call the same "
                                       "collectives in the same order with equal arguments",
                                       sequence, parts_.name, rank(), ours.describe(), other, theirs.describe()),
                           rank(), other);
@@ -289,25 +303,29 @@ Status GroupImpl::mismatch(std::uint64_t sequence, int other, const engine::Sign
 
 Status GroupImpl::late(std::uint64_t sequence, const std::vector<int>& missing) const {
   std::vector<std::string> names;
-  for (const int q : missing) names.push_back(fmt::format("{} (host {}, pid {})", q, parts_.members[q].host, parts_.members[q].pid));
-  return Status::timeout(fmt::format("operation #{} of group \"{}\" timed out on rank {}: it waits for rank{} {}. They have not called it, or are stuck: "
-                                     "look at their stacks, or set a longer timeout (UNISONO_TIMEOUT)",
-                                     sequence, parts_.name, rank(), missing.size() == 1 ? "" : "s", fmt::join(names, ", ")),
-                         missing);
+  for (const int q : missing)
+    names.push_back(fmt::format("{} (host {}, pid {})", q, parts_.members[q].host, parts_.members[q].pid));
+  return Status::timeout(
+      fmt::format("operation #{} of group \"{}\" timed out on rank {}: it waits for rank{} {}. They have not called "
+                  "it, or are stuck: "
+                  "look at their stacks, or set a longer timeout (UNISONO_TIMEOUT)",
+                  sequence, parts_.name, rank(), missing.size() == 1 ? "" : "s", fmt::join(names, ", ")),
+      missing);
 }
 
 void GroupImpl::fail(const Status& status) { parts_.context->messenger->fail_group(parts_.id, status, true); }
 
 void GroupImpl::abort(const std::string& reason) {
-  fail(Status::aborted(fmt::format("group \"{}\" was aborted by rank {} (host {}, pid {}): {}", parts_.name, rank(), parts_.members[rank()].host,
-                                   parts_.members[rank()].pid, reason)));
+  fail(Status::aborted(fmt::format("group \"{}\" was aborted by rank {} (host {}, pid {}): {}", parts_.name, rank(),
+                                   parts_.members[rank()].host, parts_.members[rank()].pid, reason)));
 }
 
-void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const std::string& what, bool cancel,
-                     Progress::Interrupted interrupted) {
+void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const std::string& what,
+                     bool cancel, Progress::Interrupted interrupted) {
   if (!completion->done()) {
     const TimePoint started = parts_.context->clock.now();
-    const auto outcome = parts_.context->progress->wait(this, saturating_add(started, timeout), interrupted, [&] { return completion->done(); });
+    const auto outcome = parts_.context->progress->wait(this, saturating_add(started, timeout), interrupted,
+                                                        [&] { return completion->done(); });
     if (outcome == Progress::Outcome::interrupted) {
       fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
       parts_.context->progress->wait(this, TimePoint::max(), nullptr, [&] { return completion->done(); });

@@ -41,8 +41,8 @@ struct Parts {
   std::unique_ptr<engine::Domain> domain;
   std::shared_ptr<engine::Failure> failure;
   plan::Selector selector;
-  std::string overrides;   ///< appended to the built-in selection table
-  std::string transport;   ///< for people: shm, tcp, mixed, inproc, self
+  std::string overrides;  ///< appended to the built-in selection table
+  std::string transport;  ///< for people: shm, tcp, mixed, inproc, self
 };
 
 /// An operation that waits for its turn, or is running.
@@ -69,8 +69,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::shared_ptr<engine::Completion> send(std::span<const std::byte> data, int dst, std::int64_t tag);
   std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag);
   /// Wait for an operation of this group in this thread; throws its error. Past the timeout: `cancel` for blocking calls.
-  void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const std::string& what, bool cancel,
-            group::Progress::Interrupted interrupted = nullptr);
+  void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const std::string& what,
+            bool cancel, group::Progress::Interrupted interrupted = nullptr);
   void track(const std::shared_ptr<engine::Completion>& completion);
   std::shared_ptr<GroupImpl> subgroup(std::span<const int> ranks, Duration timeout);
   void abort(const std::string& reason);
@@ -83,7 +83,9 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
   const Parts& parts() const noexcept { return parts_; }
   Duration default_timeout() const { return parts_.context->config.timeout; }
-  TimePoint deadline(const Options& o) const { return saturating_add(parts_.context->clock.now(), o.timeout.value_or(default_timeout())); }
+  TimePoint deadline(const Options& o) const {
+    return saturating_add(parts_.context->clock.now(), o.timeout.value_or(default_timeout()));
+  }
   std::string describe_message(const char* verb, int peer, std::int64_t tag, std::size_t bytes) const;
 
  private:
@@ -95,13 +97,15 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status wait_tiny(const Call& call, engine::Running& operation);
   Status settle(engine::Running& operation);  // fails the group when the operation failed
   bool begin(Pending& pending);
-  Result<std::shared_ptr<const engine::Compiled>> compiled(Collective collective, const plan::Algorithm& algorithm, int root);
+  Result<std::shared_ptr<const engine::Compiled>> compiled(Collective collective, const plan::Algorithm& algorithm,
+                                                           int root);
   Result<const plan::Algorithm*> choose(const Pending& pending) const;
   Status check_on(Pending& pending);
   Status annotate(const Status& status, const std::string& what, TimePoint started) const;
   std::string describe(const Pending& pending) const;
   std::string describe_call(const Call& call, std::uint64_t sequence, const plan::Algorithm* algorithm) const;
-  Status mismatch(std::uint64_t sequence, int other, const engine::Signature& ours, const engine::Signature& theirs) const;
+  Status mismatch(std::uint64_t sequence, int other, const engine::Signature& ours,
+                  const engine::Signature& theirs) const;
   Status late(std::uint64_t sequence, const std::vector<int>& missing) const;
   /// The group cannot go on, here and on all members. The first reason wins.
   void fail(const Status& status);
@@ -110,16 +114,18 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status look_for_the_gone(const std::vector<int>& waiting) const;
 
   Parts parts_;
-  std::array<bool, kCollectives> overridden_{};  ///< rank 0's UNISONO_ALGORITHM has rules for it: they beat the tiny path
+  std::array<bool, kCollectives>
+      overridden_{};  ///< rank 0's UNISONO_ALGORITHM has rules for it: they beat the tiny path
   std::atomic<bool> destroyed_{false};
   std::atomic<std::uint64_t> sequence_{0};
-  std::atomic<bool> baton_{false};     ///< whoever holds it runs the operation at the head
+  std::atomic<bool> baton_{false};  ///< whoever holds it runs the operation at the head
   std::atomic<int> queued_{0};
   std::mutex queue_mutex_;
   std::deque<std::unique_ptr<Pending>> queue_;
-  TimePoint next_check_{};             ///< when to look again for a passed deadline or a lost peer, under the baton
-  std::vector<std::byte> scratch_;     ///< under the baton
-  std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>> plans_;  ///< under the baton
+  TimePoint next_check_{};          ///< when to look again for a passed deadline or a lost peer, under the baton
+  std::vector<std::byte> scratch_;  ///< under the baton
+  std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>>
+      plans_;  ///< under the baton
   std::mutex subgroup_mutex_;
   std::map<std::vector<int>, int> subgroups_made_;  ///< how often each member list was made a group
 };
@@ -141,7 +147,8 @@ std::int64_t collective_bytes(const Call& call, int size);
 bool even(const Call& call);
 
 /// Joins a group through a store (Context::create_group).
-std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::shared_ptr<Store> store, int rank, int size, const std::string& name);
+std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::shared_ptr<Store> store, int rank, int size,
+                                const std::string& name);
 /// Connections, domain, selection: the part that joining and subgroups share. `control` are the control block offsets.
 Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline);
 

@@ -22,6 +22,13 @@ std::uint64_t hash_text(std::string_view text) {
   return h;
 }
 
+/// What is appended to the selection table. In shared memory every algorithm folds in rank order anyhow.
+std::string selection_of(const Config& config) {
+  if (!config.deterministic) return config.algorithm;
+  return config.algorithm + (config.algorithm.empty() ? "" : ";") +
+         "all_reduce@net:0-=direct;reduce@net:0-=direct;reduce_scatter@net:0-=direct";
+}
+
 /// What this rank tells the others.
 json introduce(const ContextImpl& c, const engine::Domain* domain) {
   json j{{"protocol", kProtocol},
@@ -30,7 +37,7 @@ json introduce(const ContextImpl& c, const engine::Domain* domain) {
          {"host", c.host.host},
          {"pid", c.host.pid},
          {"transport", c.config.transport},
-         {"algorithms", c.config.algorithm}};
+         {"algorithms", selection_of(c.config)}};
   if (domain != nullptr) {
     j["shm"] = c.messenger->transport(c.shared_transport).address();
     j["control"] = domain->control_offset();
@@ -50,8 +57,9 @@ Result<Introduction> parse(const std::string& text, int rank) {
   try {
     const json j = json::parse(text);
     if (j.at("protocol").get<int>() != kProtocol)
-      return Status::invalid(fmt::format("rank {} runs another version of unisono (protocol {}, here {}): install one version everywhere", rank,
-                                         j.at("protocol").get<int>(), kProtocol));
+      return Status::invalid(
+          fmt::format("rank {} runs another version of unisono (protocol {}, here {}): install one version everywhere",
+                      rank, j.at("protocol").get<int>(), kProtocol));
     Introduction i;
     auto peer = parse_peer_id(j.at("peer").get<std::string>());
     if (!peer) return peer.status();
@@ -84,15 +92,17 @@ Status decide_transport(const ContextImpl& c, Parts& parts, const std::vector<In
   if (any_apart)
     for (std::size_t r = 0; r < all.size(); r++)
       if (all[r].transport == "shm")
-        return Status::invalid(fmt::format("UNISONO_TRANSPORT=shm on rank {}, but not all ranks of group \"{}\" can share memory (other hosts, users, "
-                                           "namespaces, or a rank with another UNISONO_TRANSPORT)",
-                                           r, parts.name));
+        return Status::invalid(fmt::format(
+            "UNISONO_TRANSPORT=shm on rank {}, but not all ranks of group \"{}\" can share memory (other hosts, users, "
+            "namespaces, or a rank with another UNISONO_TRANSPORT)",
+            r, parts.name));
   parts.transport = all.size() == 1 ? "self" : c.threads ? "inproc" : !any_apart ? "shm" : any_shared ? "mixed" : "tcp";
   return {};
 }
 
 /// Ranks that cannot share memory with somebody publish a tcp address, all others an empty one.
-Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, const std::vector<Introduction>& all, TimePoint deadline) {
+Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, const std::vector<Introduction>& all,
+                                               TimePoint deadline) {
   if (parts.transport != "tcp" && parts.transport != "mixed") return std::vector<std::string>(all.size());
   bool one_host = true;
   for (const Introduction& i : all) one_host &= rendezvous::same_host_and_network(i.identity, all[0].identity);
@@ -100,23 +110,28 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
   if (!one_host) {
     if (c.config.secret.empty() && !c.config.allow_insecure)
       return Status::invalid(
-          "the ranks are on several hosts and have no job secret, so anybody on the network could join: give all of them one (UNISONO_SECRET or "
-          "UNISONO_SECRET_FILE, 64 hexadecimal digits; `unisono run` hands it on), or set UNISONO_ALLOW_INSECURE=1 on a network that you trust");
+          "the ranks are on several hosts and have no job secret, so anybody on the network could join: give all of "
+          "them one (UNISONO_SECRET or "
+          "UNISONO_SECRET_FILE, 64 hexadecimal digits; `unisono run` hands it on), or set UNISONO_ALLOW_INSECURE=1 on "
+          "a network that you trust");
     auto chosen = rendezvous::interface_address(c.config, c.log);
     if (!chosen) return chosen.status();
     address = *chosen;
   }
   auto index = c.tcp(address);
   if (!index) return index.status();
-  return group::exchange(*parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()), c.messenger->transport(*index).address(),
-                         deadline - c.clock.now(), c.clock);
+  return group::exchange(*parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()),
+                         c.messenger->transport(*index).address(), deadline - c.clock.now(), c.clock);
 }
 
 }  // namespace
 
-std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::shared_ptr<Store> store, int rank, int size, const std::string& name) {
+std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::shared_ptr<Store> store, int rank, int size,
+                                const std::string& name) {
   if (size < 1) throw InvalidArgument(fmt::format("group \"{}\" of {} ranks: at least one is needed", name, size));
-  if (rank < 0 || rank >= size) throw InvalidArgument(fmt::format("rank {} in group \"{}\" of {}: it must be from 0 to {}", rank, name, size, size - 1));
+  if (rank < 0 || rank >= size)
+    throw InvalidArgument(
+        fmt::format("rank {} in group \"{}\" of {}: it must be from 0 to {}", rank, name, size, size - 1));
   ContextImpl& c = *context;
   c.sweep();
   Parts parts;
@@ -130,7 +145,9 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
 
   json mine = introduce(c, parts.domain.get());
   std::vector<std::string> texts{mine.dump()};
-  if (size > 1) texts = value_or_throw(group::exchange(*parts.store, name, rank, size, mine.dump(), c.config.init_timeout, c.clock));
+  if (size > 1)
+    texts =
+        value_or_throw(group::exchange(*parts.store, name, rank, size, mine.dump(), c.config.init_timeout, c.clock));
   std::vector<Introduction> all;
   for (int r = 0; r < size; r++) all.push_back(value_or_throw(parse(texts[static_cast<std::size_t>(r)], r)));
   throw_status(decide_transport(c, parts, all));
@@ -200,15 +217,18 @@ Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoin
   });
   if (!failed.ok()) return failed;
   if (outcome != group::Progress::Outcome::done)
-    return Status::timeout(fmt::format("rank {} of group \"{}\" published its address, but no connection came about in time", missing().front(), parts.name),
-                           missing());
+    return Status::timeout(
+        fmt::format("rank {} of group \"{}\" published its address, but no connection came about in time",
+                    missing().front(), parts.name),
+        missing());
   bool one_host = true;
   for (const Member& m : parts.members) one_host &= m.shares_memory;
   if (!one_host) parts.domain.reset();
   if (parts.domain)
     for (int q = 0; q < n; q++)
       if (q != me)
-        UNISONO_TRY(parts.domain->attach(q, c.messenger->shared(parts.members[static_cast<std::size_t>(q)].peer), control[static_cast<std::size_t>(q)]));
+        UNISONO_TRY(parts.domain->attach(q, c.messenger->shared(parts.members[static_cast<std::size_t>(q)].peer),
+                                         control[static_cast<std::size_t>(q)]));
   std::vector<int> peers;
   for (const Member& m : parts.members) peers.push_back(m.peer);
   c.messenger->open_group(parts.id, parts.name, me, std::move(peers), parts.failure);

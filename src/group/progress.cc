@@ -4,7 +4,8 @@
 
 namespace unisono::group {
 
-Progress::Progress(engine::Messenger& messenger, transport::Poller& poller, const Clock& clock, engine::WaitPolicy policy)
+Progress::Progress(engine::Messenger& messenger, transport::Poller& poller, const Clock& clock,
+                   engine::WaitPolicy policy)
     : messenger_(messenger), poller_(poller), clock_(clock), policy_(policy) {}
 
 Progress::~Progress() {

@@ -101,7 +101,8 @@ void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
     // What came before the other thread announced that it sleeps is seen here; what comes later wakes it, and it tells us.
     if (advance() || done()) return;
     lock.lock();
-    news_.wait_until(lock, std::chrono::steady_clock::now() + std::chrono::milliseconds(100), [&] { return !parked_ || parkings_ != parking; });
+    news_.wait_until(lock, std::chrono::steady_clock::now() + std::chrono::milliseconds(100),
+                     [&] { return !parked_ || parkings_ != parking; });
     return;
   }
   poller_.prepare();

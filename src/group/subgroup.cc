@@ -24,12 +24,15 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
   };
   if (ranks.empty()) refuse("it has no ranks");
   for (std::size_t i = 0; i < ranks.size(); i++) {
-    if (ranks[i] < 0 || ranks[i] >= size()) refuse(fmt::format("rank {} is out of range: the group has ranks 0 to {}", ranks[i], size() - 1));
-    if (std::find(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(i), ranks[i]) != ranks.begin() + static_cast<std::ptrdiff_t>(i))
+    if (ranks[i] < 0 || ranks[i] >= size())
+      refuse(fmt::format("rank {} is out of range: the group has ranks 0 to {}", ranks[i], size() - 1));
+    if (std::find(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(i), ranks[i]) !=
+        ranks.begin() + static_cast<std::ptrdiff_t>(i))
       refuse(fmt::format("rank {} is named twice", ranks[i]));
   }
   const auto mine = std::find(ranks.begin(), ranks.end(), rank());
-  if (mine == ranks.end()) refuse(fmt::format("rank {} called it but is not one of its members; only members make it", rank()));
+  if (mine == ranks.end())
+    refuse(fmt::format("rank {} called it but is not one of its members; only members make it", rank()));
 
   // The members agree on a name without a word to the others: who they are, and the how-many-th group of these ranks it is.
   std::vector<int> list(ranks.begin(), ranks.end());
@@ -48,7 +51,8 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
   parts.store = parts_.store;
   parts.id = id;
   parts.rank = static_cast<int>(mine - ranks.begin());
-  parts.name = fmt::format("{}/{{{}}}{}", parts_.name, fmt::join(list, ","), ordinal == 0 ? "" : fmt::format("#{}", ordinal));
+  parts.name =
+      fmt::format("{}/{{{}}}{}", parts_.name, fmt::join(list, ","), ordinal == 0 ? "" : fmt::format("#{}", ordinal));
   parts.failure = std::make_shared<engine::Failure>();
   const int n = static_cast<int>(list.size());
   bool all_share = true, any_share = false;
@@ -57,14 +61,20 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
     if (r != rank()) (m.shares_memory ? any_share : all_share) = m.shares_memory;
     parts.members.push_back(std::move(m));
   }
-  parts.transport = n == 1 ? "self" : parts_.transport == "mixed" ? (all_share ? "shm" : any_share ? "mixed" : "tcp") : parts_.transport;
+  parts.transport = n == 1                        ? "self"
+                    : parts_.transport == "mixed" ? (all_share   ? "shm"
+                                                     : any_share ? "mixed"
+                                                                 : "tcp")
+                                                  : parts_.transport;
   parts.overrides = parts_.overrides;
   const TimePoint deadline = saturating_add(c.clock.now(), timeout);
   std::vector<std::uint64_t> control(list.size());
   if (n > 1) {
-    if (c.segment != nullptr && all_share) parts.domain = value_or_throw(engine::Domain::create(*c.segment, parts.rank, n));
-    const auto offsets = value_or_throw(group::exchange(*parts.store, fmt::format("group/{:016x}", id), parts.rank, n,
-                                                        std::to_string(parts.domain ? parts.domain->control_offset() : 0), timeout, c.clock));
+    if (c.segment != nullptr && all_share)
+      parts.domain = value_or_throw(engine::Domain::create(*c.segment, parts.rank, n));
+    const auto offsets = value_or_throw(
+        group::exchange(*parts.store, fmt::format("group/{:016x}", id), parts.rank, n,
+                        std::to_string(parts.domain ? parts.domain->control_offset() : 0), timeout, c.clock));
     for (std::size_t i = 0; i < control.size(); i++) control[i] = std::stoull(offsets[i]);
   }
   throw_status(connect(parts, control, deadline));

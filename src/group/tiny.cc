@@ -9,11 +9,15 @@ namespace unisono::detail {
 
 std::optional<engine::InlineCall> GroupImpl::inline_call(const Call& call, const plan::Algorithm* requested) const {
   // Every rank must come to the same answer, so it depends on nothing but the call and what the group agreed on.
-  if (parts_.domain == nullptr || requested != nullptr || !call.counts.empty() || !call.output_counts.empty()) return std::nullopt;
+  if (parts_.domain == nullptr || requested != nullptr || !call.counts.empty() || !call.output_counts.empty())
+    return std::nullopt;
   if (overridden_[static_cast<std::size_t>(call.collective)]) return std::nullopt;
-  const engine::InlineCall tiny{call.collective,  static_cast<const std::byte*>(call.input),
-                                static_cast<std::byte*>(call.output), call.count,
-                                call.dtype,       call.op,
+  const engine::InlineCall tiny{call.collective,
+                                static_cast<const std::byte*>(call.input),
+                                static_cast<std::byte*>(call.output),
+                                call.count,
+                                call.dtype,
+                                call.op,
                                 call.root};
   return tiny.fits(size()) ? std::optional(tiny) : std::nullopt;
 }
@@ -59,7 +63,9 @@ Status GroupImpl::wait_tiny(const Call& call, engine::Running& operation) {
   else if (outcome == group::Progress::Outcome::deadline)
     fail(late(operation.sequence(), operation.waiting_for()));
   Status status = settle(operation);
-  return status.ok() || operation.done() ? status : annotate(parts_.failure->status(), describe_call(call, operation.sequence(), nullptr), started);
+  return status.ok() || operation.done()
+             ? status
+             : annotate(parts_.failure->status(), describe_call(call, operation.sequence(), nullptr), started);
 }
 
 /// The outcome of an operation that is done, or that the group's failure has ended.

@@ -29,9 +29,11 @@ std::int64_t bytes_of(const Call& call, const std::string& group, std::int64_t c
   return *bytes;
 }
 
-std::int64_t sum_bytes(const Call& call, const std::string& group, std::span<const std::int64_t> counts, const char* what, int size) {
+std::int64_t sum_bytes(const Call& call, const std::string& group, std::span<const std::int64_t> counts,
+                       const char* what, int size) {
   if (counts.size() != static_cast<std::size_t>(size))
-    refuse(call, group, fmt::format("{} has {} entries, one for each of the {} ranks is needed", what, counts.size(), size));
+    refuse(call, group,
+           fmt::format("{} has {} entries, one for each of the {} ranks is needed", what, counts.size(), size));
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < counts.size(); i++) {
     if (counts[i] < 0) refuse(call, group, fmt::format("{}[{}] is {}; counts cannot be negative", what, i, counts[i]));
@@ -52,12 +54,16 @@ std::int64_t offset_of(const Call& call, int rank) {
 void areas(const Call& call, int rank, int size, const std::string& group, Area& in, Area& out) {
   const bool root = rank == call.root;
   const bool uneven = !call.counts.empty();
-  const auto whole = [&] { return uneven ? sum_bytes(call, group, call.counts, "counts", size) : bytes_of(call, group, call.count, size); };
+  const auto whole = [&] {
+    return uneven ? sum_bytes(call, group, call.counts, "counts", size) : bytes_of(call, group, call.count, size);
+  };
   const auto own = [&] { return bytes_of(call, group, uneven ? call.counts[rank] : call.count, 1); };
   in.begin = static_cast<const std::byte*>(call.input);
   out.begin = static_cast<const std::byte*>(call.output);
   switch (call.collective) {
-    case Collective::all_reduce: in.bytes = out.bytes = bytes_of(call, group, call.count, 1); break;
+    case Collective::all_reduce:
+      in.bytes = out.bytes = bytes_of(call, group, call.count, 1);
+      break;
     case Collective::reduce:
       in.bytes = bytes_of(call, group, call.count, 1);
       out.bytes = root ? in.bytes : 0;
@@ -83,10 +89,13 @@ void areas(const Call& call, int rank, int size, const std::string& group, Area&
       in.bytes = whole();
       out.bytes = uneven ? sum_bytes(call, group, call.output_counts, "output_counts", size) : in.bytes;
       if (uneven && call.counts[rank] != call.output_counts[rank])
-        refuse(call, group, fmt::format("counts[{0}] is {1} but output_counts[{0}] is {2}: what a rank sends to itself it also receives", rank,
-                                        call.counts[rank], call.output_counts[rank]));
+        refuse(call, group,
+               fmt::format(
+                   "counts[{0}] is {1} but output_counts[{0}] is {2}: what a rank sends to itself it also receives",
+                   rank, call.counts[rank], call.output_counts[rank]));
       break;
-    case Collective::barrier: break;
+    case Collective::barrier:
+      break;
   }
 }
 
@@ -111,10 +120,13 @@ void check_overlap(const Call& call, int rank, const std::string& group, const A
       if (out.begin == in.begin + offset_of(call, rank)) return;
       allowed = "in place means that output is this rank's own block of input";
       break;
-    default: break;
+    default:
+      break;
   }
-  refuse(call, group, fmt::format("input (at {}, {} bytes) and output (at {}, {} bytes) overlap; {}", static_cast<const void*>(in.begin), in.bytes,
-                                  static_cast<const void*>(out.begin), out.bytes, allowed));
+  refuse(call, group,
+         fmt::format("input (at {}, {} bytes) and output (at {}, {} bytes) overlap; {}",
+                     static_cast<const void*>(in.begin), in.bytes, static_cast<const void*>(out.begin), out.bytes,
+                     allowed));
 }
 
 }  // namespace
@@ -124,12 +136,16 @@ void validate(const Call& call, int rank, int size, const std::string& group) {
   if (rooted(call.collective) && (call.root < 0 || call.root >= size))
     refuse(call, group, fmt::format("root {} is out of range: the group has ranks 0 to {}", call.root, size - 1));
   if (reduces(call.collective) && !supports(call.op, call.dtype))
-    refuse(call, group, fmt::format("{} is not defined for {}{}", name_of(call.op), name_of(call.dtype),
-                                    call.op == ReduceOp::avg ? "; use sum and divide, or floating-point elements" : "; it is for integers and bool"));
+    refuse(call, group,
+           fmt::format("{} is not defined for {}{}", name_of(call.op), name_of(call.dtype),
+                       call.op == ReduceOp::avg ? "; use sum and divide, or floating-point elements"
+                                                : "; it is for integers and bool"));
   Area in, out;
   areas(call, rank, size, group, in, out);
-  if (in.bytes > 0 && in.begin == nullptr) refuse(call, group, fmt::format("input is null, but {} bytes are to be read from it", in.bytes));
-  if (out.bytes > 0 && out.begin == nullptr) refuse(call, group, fmt::format("output is null, but {} bytes are to be written to it", out.bytes));
+  if (in.bytes > 0 && in.begin == nullptr)
+    refuse(call, group, fmt::format("input is null, but {} bytes are to be read from it", in.bytes));
+  if (out.bytes > 0 && out.begin == nullptr)
+    refuse(call, group, fmt::format("output is null, but {} bytes are to be written to it", out.bytes));
   check_overlap(call, rank, group, in, out);
 }
 
@@ -145,15 +161,19 @@ bool even(const Call& call) {
 std::int64_t collective_bytes(const Call& call, int size) {
   const auto element = static_cast<std::int64_t>(size_of(call.dtype));
   switch (call.collective) {
-    case Collective::barrier: return 0;
+    case Collective::barrier:
+      return 0;
     case Collective::all_reduce:
     case Collective::reduce:
-    case Collective::broadcast: return call.count * element;
+    case Collective::broadcast:
+      return call.count * element;
     case Collective::all_to_all:
       // Each rank knows its own row only: with counts there is no size that all would agree on.
       return call.counts.empty() ? call.count * size * element : 0;
     default:
-      return (call.counts.empty() ? call.count * size : std::accumulate(call.counts.begin(), call.counts.end(), std::int64_t{0})) * element;
+      return (call.counts.empty() ? call.count * size
+                                  : std::accumulate(call.counts.begin(), call.counts.end(), std::int64_t{0})) *
+             element;
   }
 }
 

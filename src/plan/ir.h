@@ -54,11 +54,11 @@ struct Ref {
 };
 
 enum class OpCode : std::uint8_t {
-  send,    ///< sources to `peer`, in order, as one message
-  recv,    ///< one message from `peer` into the destinations, in order
-  copy,    ///< dst[0] = src[0]
-  put,     ///< a copy whose destination is this rank's own stage
-  get,     ///< a copy whose source is another rank's stage
+  send,  ///< sources to `peer`, in order, as one message
+  recv,  ///< one message from `peer` into the destinations, in order
+  copy,  ///< dst[0] = src[0]
+  put,   ///< a copy whose destination is this rank's own stage
+  get,   ///< a copy whose source is another rank's stage
   reduce,  ///< every dst = src[0] op src[1] op ... (a left fold in this order); one or two destinations, which may be sources
   signal,  ///< publish on `channel` (staged plans)
   wait     ///< until `peer` has signalled `channel` on this slice (staged plans)
@@ -67,7 +67,7 @@ enum class OpCode : std::uint8_t {
 /// One instruction. Ranges index Plan::refs and Plan::deps.
 struct Step {
   OpCode op = OpCode::copy;
-  bool final = false;         ///< reduce only: dst then holds the contributions of all ranks; AVG divides here, once
+  bool final = false;  ///< reduce only: dst then holds the contributions of all ranks; AVG divides here, once
   std::uint16_t lane = 0;
   std::uint16_t channel = 0;
   std::int32_t peer = -1;
@@ -90,10 +90,10 @@ struct Plan {
   Collective collective = Collective::barrier;
   std::string algorithm;
   Shape shape;
-  bool staged = false;              ///< uses stage, signal and wait: needs all ranks on one host
+  bool staged = false;  ///< uses stage, signal and wait: needs all ranks on one host
   std::uint16_t lanes = 1;
-  std::uint16_t channels = 0;       ///< signal channels, "done" not counted
-  std::int32_t extents = 0;         ///< how many extents the blocks refer to
+  std::uint16_t channels = 0;  ///< signal channels, "done" not counted
+  std::int32_t extents = 0;    ///< how many extents the blocks refer to
   std::vector<std::int32_t> in_extent, out_extent, scratch_extent, stage_extent;
   std::vector<Step> steps;
   std::vector<Ref> refs;
@@ -104,10 +104,14 @@ struct Plan {
   std::span<const std::uint32_t> waits_for(const Step& s) const { return {deps.data() + s.dep_begin, s.dep_count}; }
   std::span<const std::int32_t> extents_of(Space space) const {
     switch (space) {
-      case Space::in: return in_extent;
-      case Space::out: return out_extent;
-      case Space::scratch: return scratch_extent;
-      case Space::stage: return stage_extent;
+      case Space::in:
+        return in_extent;
+      case Space::out:
+        return out_extent;
+      case Space::scratch:
+        return scratch_extent;
+      case Space::stage:
+        return stage_extent;
     }
     return {};
   }

@@ -125,4 +125,16 @@ void circulant_all_gather(PlanBuilder& b, Ref own, std::int32_t complete) {
   }
 }
 
+void direct_reduce_scatter(PlanBuilder& b, Ref into) {
+  const std::int32_t n = b.ranks(), r = b.rank();
+  std::vector<Ref> sources(static_cast<std::size_t>(n), PlanBuilder::in(r));
+  for (std::int32_t i = 1; i < n; i++) {
+    const std::int32_t to = (r + i) % n, from = b.around(r - i);
+    b.send(to, PlanBuilder::in(to));
+    sources[static_cast<std::size_t>(from)] = b.new_scratch(r);
+    b.recv(from, sources[static_cast<std::size_t>(from)]);
+  }
+  b.reduce({into}, sources, true);
+}
+
 }  // namespace unisono::plan

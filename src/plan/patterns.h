@@ -58,6 +58,10 @@ void ring_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into);
 /// The ring's all-gather into `out`; the own block is read from `own`, and nobody writes out[rank()].
 void ring_all_gather(PlanBuilder& b, Ref own);
 
+/// Every rank sends each block of `in` to its owner, who folds them in the order of ranks into `into`: block rank() is then complete.
+/// Needs n > 1.
+void direct_reduce_scatter(PlanBuilder& b, Ref into);
+
 /// Stages that leave out the rank that needs no place: all ranks but `without`, and where rank q is among them.
 std::vector<std::int32_t> all_ranks_but(std::int32_t ranks, std::int32_t without);
 constexpr std::int32_t place_without_own(std::int32_t q, std::int32_t without) { return q < without ? q : q - 1; }

@@ -17,21 +17,22 @@ enum class Place : std::uint8_t { network, shared_memory };
 
 /// Closed-form cost of an algorithm for blocks of equal size, over all ranks; the verifier counts and compares.
 struct Cost {
-  std::int64_t steps = 0;   ///< network: rounds of messages, when a rank sends one and receives one at a time in the
-                            ///< order of its plan; shared memory: the longest chain of signals and waits
-  double volume = 0;        ///< the most that one rank sends (network) or puts + gets + reduces from stages (shared memory), as a
-                            ///< multiple of the collective's size S (count for all_reduce, reduce, broadcast; the whole
-                            ///< n-block buffer for the others)
+  std::int64_t steps = 0;  ///< network: rounds of messages, when a rank sends one and receives one at a time in the
+                           ///< order of its plan; shared memory: the longest chain of signals and waits
+  double volume =
+      0;  ///< the most that one rank sends (network) or puts + gets + reduces from stages (shared memory), as a
+          ///< multiple of the collective's size S (count for all_reduce, reduce, broadcast; the whole
+          ///< n-block buffer for the others)
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
 struct Algorithm {
   Collective collective;
-  std::string_view name;      ///< "ring"
+  std::string_view name;  ///< "ring"
   Place place;
-  std::string_view summary;   ///< one line for tables
-  std::string_view source;    ///< paper, or "folklore"
-  bool even_only;             ///< forwards blocks whose size only their owners know: counts must be equal
+  std::string_view summary;  ///< one line for tables
+  std::string_view source;   ///< paper, or "folklore"
+  bool even_only;            ///< forwards blocks whose size only their owners know: counts must be equal
   Plan (*build)(const Shape&);
   Cost (*cost)(const Shape&);
 };

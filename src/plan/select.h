@@ -19,10 +19,10 @@ namespace unisono::plan {
 /// What is being asked for.
 struct Question {
   Collective collective = Collective::all_reduce;
-  bool one_host = true;       ///< all ranks share memory
+  bool one_host = true;  ///< all ranks share memory
   std::int32_t ranks = 1;
-  std::int64_t bytes = 0;     ///< S
-  bool even = true;           ///< all counts equal
+  std::int64_t bytes = 0;  ///< S
+  bool even = true;        ///< all counts equal
 };
 
 /// The answer, with its reason in words.
@@ -34,9 +34,9 @@ struct Choice {
 /// One range of one rule.
 struct Rule {
   Collective collective = Collective::all_reduce;
-  bool shm = true, net = true;                 ///< the places it is for
-  std::int32_t min_ranks = 1, max_ranks = 1;   ///< inclusive
-  std::int64_t from = 0, to = 0;               ///< bytes, [from, to)
+  bool shm = true, net = true;                ///< the places it is for
+  std::int32_t min_ranks = 1, max_ranks = 1;  ///< inclusive
+  std::int64_t from = 0, to = 0;              ///< bytes, [from, to)
   const Algorithm* algorithm = nullptr;
   bool built_in = false;
 };

@@ -22,9 +22,9 @@ namespace unisono::transport {
 /// What came of a non-blocking read or write.
 struct Io {
   enum class State : std::uint8_t {
-    ok,       ///< `bytes` were moved; 0 means: would block
-    closed,   ///< the peer closed its side, and all it had sent was read
-    failed    ///< `error` says why
+    ok,      ///< `bytes` were moved; 0 means: would block
+    closed,  ///< the peer closed its side, and all it had sent was read
+    failed   ///< `error` says why
   };
   State state = State::ok;
   std::size_t bytes = 0;
@@ -80,9 +80,9 @@ class Link {
 class Poller {
  public:
   virtual ~Poller() = default;
-  virtual void add(int fd) = 0;                            ///< watch for reading
+  virtual void add(int fd) = 0;  ///< watch for reading
   virtual void remove(int fd) = 0;
-  virtual void want_write(int fd, bool on) = 0;            ///< also watch for room to write
+  virtual void want_write(int fd, bool on) = 0;  ///< also watch for room to write
   /// Announce that this process is about to sleep: from here on peers' wake() and our own reach wait(). The caller then
   /// looks once more whether there is work, and calls wait() or cancel().
   virtual void prepare() noexcept = 0;
@@ -91,7 +91,7 @@ class Poller {
   virtual void wait(Duration timeout) noexcept = 0;
   /// Which watched descriptors are ready, without waiting; appended to `ready`.
   virtual void poll(std::vector<int>& ready) noexcept = 0;
-  virtual void wake() noexcept = 0;                        ///< any thread
+  virtual void wake() noexcept = 0;  ///< any thread
 };
 
 /// What poll() reports.
@@ -105,7 +105,7 @@ struct Event {
   Kind kind = Kind::up;
   PeerId peer;
   std::unique_ptr<Link> link;
-  bool dialed = false;   ///< up: by us
+  bool dialed = false;  ///< up: by us
   Status status;
 };
 

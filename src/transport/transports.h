@@ -15,20 +15,21 @@ namespace unisono::transport {
 struct Setup {
   PeerId self;
   std::shared_ptr<HandshakeFactory> handshake;
-  std::string interface_address;                ///< tcp: IP address to listen on; "127.0.0.1" when all ranks are local
-  std::uint64_t segment_bytes = 256u << 20;     ///< shm: virtual size of the segment; memory is committed as it is allocated
-  std::uint64_t ring_bytes = 512u << 10;        ///< shm: size of a stream's ring
+  std::string interface_address;  ///< tcp: IP address to listen on; "127.0.0.1" when all ranks are local
+  std::uint64_t segment_bytes =
+      256u << 20;                         ///< shm: virtual size of the segment; memory is committed as it is allocated
+  std::uint64_t ring_bytes = 512u << 10;  ///< shm: size of a stream's ring
   Logger log;
 };
 
 struct Kind {
-  std::string_view name;      ///< "shm"
+  std::string_view name;  ///< "shm"
   std::string_view summary;
   bool same_host_only;
   Result<std::unique_ptr<Transport>> (*make)(const Setup&, Poller&);
 };
 
-std::span<const Kind> transports() noexcept;         ///< shm, tcp: in order of preference
+std::span<const Kind> transports() noexcept;  ///< shm, tcp: in order of preference
 const Kind* find_transport(std::string_view name) noexcept;
 
 /// Ranks that are threads of one process: a hub holds their mailboxes and segments (one mapping, so that ThreadSanitizer sees
@@ -45,9 +46,10 @@ class InprocHub {
 /// What the faulty decorator does to every link of a transport, from a seed.
 struct Faults {
   std::uint64_t seed = 1;
-  bool partial = false;               ///< reads and writes are cut at random, often to one byte
-  Duration max_delay{0};              ///< written bytes become visible to the transport only after a random delay; links drift apart (reordering across links)
-  std::uint64_t cut_after_bytes = 0;  ///< the link fails with ECONNRESET after so many bytes written (0: never)
+  bool partial = false;  ///< reads and writes are cut at random, often to one byte
+  Duration max_delay{
+      0};  ///< written bytes become visible to the transport only after a random delay; links drift apart (reordering across links)
+  std::uint64_t cut_after_bytes = 0;         ///< the link fails with ECONNRESET after so many bytes written (0: never)
   std::uint64_t black_hole_after_bytes = 0;  ///< from then on writes are swallowed and reads stay empty (0: never)
 };
 /// The text of Config::fault: "partial,delay=1ms,seed=3,cut=100000,blackhole=200000", in any order; delays in ns, us, ms or s.

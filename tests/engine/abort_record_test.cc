@@ -32,7 +32,8 @@ TEST(AbortRecord, NamesTheDead) {
 
 TEST(AbortRecord, GarbageIsAnErrorNotACrash) {
   const auto bytes = AbortRecord{1, std::nullopt, Status::aborted("x")}.encode();
-  for (std::size_t length = 0; length < bytes.size(); length++) EXPECT_FALSE(AbortRecord::decode(std::span(bytes).first(length)).ok());
+  for (std::size_t length = 0; length < bytes.size(); length++)
+    EXPECT_FALSE(AbortRecord::decode(std::span(bytes).first(length)).ok());
   for (std::size_t i = 0; i < bytes.size(); i++) {
     auto broken = bytes;
     broken[i] ^= std::byte{0x80};

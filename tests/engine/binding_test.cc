@@ -7,7 +7,8 @@
 namespace unisono::engine {
 namespace {
 
-plan::Plan plan_of(Collective c, int ranks, int rank, std::vector<std::int32_t> in, std::vector<std::int32_t> out, int extents) {
+plan::Plan plan_of(Collective c, int ranks, int rank, std::vector<std::int32_t> in, std::vector<std::int32_t> out,
+                   int extents) {
   plan::Plan p;
   p.collective = c;
   p.shape = {ranks, rank, 0};

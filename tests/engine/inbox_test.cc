@@ -10,7 +10,8 @@ namespace {
 const Signature kSum = Signature::make({Collective::all_reduce, DType::f32, ReduceOp::sum, 0, false, 0}, 4);
 const Signature kMax = Signature::make({Collective::all_reduce, DType::f32, ReduceOp::max, 0, false, 0}, 4);
 
-FrameHeader frame(std::uint64_t sequence, std::uint32_t ordinal, std::uint64_t length, const Signature& signature = kSum) {
+FrameHeader frame(std::uint64_t sequence, std::uint32_t ordinal, std::uint64_t length,
+                  const Signature& signature = kSum) {
   FrameHeader h;
   h.group = 1;
   h.sequence = sequence;
@@ -30,7 +31,8 @@ FrameHeader message(std::int64_t tag, std::uint64_t length) {
 }
 
 /// As a stream does it: ask for a sink, fill it, say that it is full.
-std::optional<Discord> arrive(Inbox& inbox, int rank, const FrameHeader& header, const std::string& text, Deferred& deferred) {
+std::optional<Discord> arrive(Inbox& inbox, int rank, const FrameHeader& header, const std::string& text,
+                              Deferred& deferred) {
   std::optional<Discord> discord;
   auto sink = inbox.on_frame(rank, header, discord);
   if (discord) return discord;
@@ -44,7 +46,9 @@ std::optional<Discord> arrive(Inbox& inbox, int rank, const FrameHeader& header,
   return std::nullopt;
 }
 
-std::vector<transport::MutablePart> parts(std::string& buffer) { return {std::as_writable_bytes(std::span(buffer.data(), buffer.size()))}; }
+std::vector<transport::MutablePart> parts(std::string& buffer) {
+  return {std::as_writable_bytes(std::span(buffer.data(), buffer.size()))};
+}
 
 TEST(Inbox, PostedThenArrived) {
   Inbox inbox(2);

@@ -30,7 +30,8 @@ TEST(Signature, EveryFieldCounts) {
 TEST(Signature, SaysInWordsWhatWasCalled) {
   EXPECT_EQ(Signature::make({Collective::all_reduce, DType::f32, ReduceOp::sum, 0, false, 0}, 1024).describe(),
             "all_reduce f32 sum of 1024 elements (4.0 KiB)");
-  EXPECT_EQ(Signature::make({Collective::broadcast, DType::i8, ReduceOp::sum, 3, false, 0}, 1).describe(), "broadcast i8 of 1 element (1 B) root 3");
+  EXPECT_EQ(Signature::make({Collective::broadcast, DType::i8, ReduceOp::sum, 3, false, 0}, 1).describe(),
+            "broadcast i8 of 1 element (1 B) root 3");
   EXPECT_EQ(Signature::make({Collective::barrier, DType::u8, ReduceOp::sum, 0, false, 0}, 0).describe(), "barrier");
 }
 

@@ -17,7 +17,9 @@ constexpr std::uint64_t kGroup = 7;
 /// Connections carry nothing but who they are from: authentication has its own tests.
 class PlainHandshake final : public Handshake {
  public:
-  explicit PlainHandshake(PeerId self) : self_(self), out_(sizeof self) { std::memcpy(out_.data(), &self_, sizeof self_); }
+  explicit PlainHandshake(PeerId self) : self_(self), out_(sizeof self) {
+    std::memcpy(out_.data(), &self_, sizeof self_);
+  }
   std::vector<std::byte> take_output() override { return std::exchange(out_, {}); }
   State feed(std::span<const std::byte> input, std::size_t& consumed) override {
     consumed = std::min(input.size(), sizeof peer_ - got_.size());
@@ -59,14 +61,21 @@ struct Reference {
   std::int64_t input_size(int r) const {
     switch (s.collective) {
       case Collective::all_reduce:
-      case Collective::reduce: return s.count;
-      case Collective::broadcast: return r == s.root ? s.count : 0;
+      case Collective::reduce:
+        return s.count;
+      case Collective::broadcast:
+        return r == s.root ? s.count : 0;
       case Collective::all_gather:
-      case Collective::gather: return part(r);
-      case Collective::reduce_scatter: return before(n);
-      case Collective::scatter: return r == s.root ? before(n) : 0;
-      case Collective::all_to_all: return s.count * n;
-      case Collective::barrier: return 0;
+      case Collective::gather:
+        return part(r);
+      case Collective::reduce_scatter:
+        return before(n);
+      case Collective::scatter:
+        return r == s.root ? before(n) : 0;
+      case Collective::all_to_all:
+        return s.count * n;
+      case Collective::barrier:
+        return 0;
     }
     return 0;
   }
@@ -104,19 +113,25 @@ struct Reference {
         for (int q = 0; q < n; q++)
           for (std::int64_t i = 0; i < s.count; i++) out.push_back(value(q, r * s.count + i));
         break;
-      case Collective::barrier: break;
+      case Collective::barrier:
+        break;
     }
     return out;
   }
   /// In place: the input's position in the output, or the output's in the input.
   std::optional<std::int64_t> input_in_output(int r) const {
     switch (s.collective) {
-      case Collective::all_reduce: return 0;
+      case Collective::all_reduce:
+        return 0;
       case Collective::reduce:
-      case Collective::broadcast: return r == s.root ? std::optional<std::int64_t>(0) : std::nullopt;
-      case Collective::all_gather: return before(r);
-      case Collective::gather: return r == s.root ? std::optional<std::int64_t>(before(r)) : std::nullopt;
-      default: return std::nullopt;
+      case Collective::broadcast:
+        return r == s.root ? std::optional<std::int64_t>(0) : std::nullopt;
+      case Collective::all_gather:
+        return before(r);
+      case Collective::gather:
+        return r == s.root ? std::optional<std::int64_t>(before(r)) : std::nullopt;
+      default:
+        return std::nullopt;
     }
   }
   std::optional<std::int64_t> output_in_input(int r) const {
@@ -152,7 +167,8 @@ SimulatedWorld::SimulatedWorld(int size, const Chaos& chaos, std::int64_t slice_
     }
     std::vector<std::unique_ptr<transport::Transport>> transports;
     transports.push_back(std::move(transport));
-    rank->messenger = std::make_unique<Messenger>(rank->id, std::move(transports), *rank->poller, clock_, Logger(LogLevel::off, ""));
+    rank->messenger =
+        std::make_unique<Messenger>(rank->id, std::move(transports), *rank->poller, clock_, Logger(LogLevel::off, ""));
     ranks_.push_back(std::move(rank));
   }
   connect();
@@ -169,14 +185,18 @@ void SimulatedWorld::connect() {
   std::vector<std::vector<int>> peers(static_cast<std::size_t>(n));
   for (int r = 0; r < n; r++)
     for (int q = 0; q < n; q++) {
-      const int peer = q == r ? -1 : rank(r).messenger->add_peer({rank(q).id, "simulated", q, 0, rank(q).messenger->transport(0).address()});
+      const int peer =
+          q == r
+              ? -1
+              : rank(r).messenger->add_peer({rank(q).id, "simulated", q, 0, rank(q).messenger->transport(0).address()});
       peers[static_cast<std::size_t>(r)].push_back(peer);
       if (q < r) rank(r).messenger->dial(peer, TimePoint::max());
     }
   const auto all_connected = [&] {
     for (int r = 0; r < n; r++)
       for (int q = 0; q < n; q++)
-        if (q != r && !rank(r).messenger->connected(peers[static_cast<std::size_t>(r)][static_cast<std::size_t>(q)])) return false;
+        if (q != r && !rank(r).messenger->connected(peers[static_cast<std::size_t>(r)][static_cast<std::size_t>(q)]))
+          return false;
     return true;
   };
   for (int turn = 0; !all_connected(); turn++) {
@@ -187,15 +207,17 @@ void SimulatedWorld::connect() {
   for (int r = 0; r < n; r++) {
     for (int q = 0; q < n; q++)
       if (q != r) {
-        const Status s = rank(r).domain->attach(q, rank(r).messenger->shared(peers[static_cast<std::size_t>(r)][static_cast<std::size_t>(q)]),
-                                                rank(q).domain->control_offset());
+        const Status s = rank(r).domain->attach(
+            q, rank(r).messenger->shared(peers[static_cast<std::size_t>(r)][static_cast<std::size_t>(q)]),
+            rank(q).domain->control_offset());
         if (!s.ok()) throw std::runtime_error(s.message());
       }
     rank(r).messenger->open_group(kGroup, "simulated", r, peers[static_cast<std::size_t>(r)], rank(r).failure);
   }
 }
 
-std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, std::vector<std::int64_t>& in, std::vector<std::int64_t>& out) {
+std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, std::vector<std::int64_t>& in,
+                                                std::vector<std::int64_t>& out) {
   const plan::Algorithm* algorithm = plan::find_algorithm(s.collective, s.algorithm);
   if (algorithm == nullptr) throw std::runtime_error("no algorithm " + s.algorithm);
   Request request;
@@ -214,7 +236,8 @@ std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, std::v
   }
   request.dtype = s.dtype;
   request.op = s.op;
-  request.signature = Signature::make({s.collective, s.dtype, s.op, s.root, !s.counts.empty(), 0}, static_cast<std::uint64_t>(s.count));
+  request.signature =
+      Signature::make({s.collective, s.dtype, s.op, s.root, !s.counts.empty(), 0}, static_cast<std::uint64_t>(s.count));
   Ground ground;
   ground.domain = rank(r).domain.get();
   ground.messenger = rank(r).messenger.get();
@@ -226,17 +249,20 @@ std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, std::v
   return std::make_unique<Operation>(std::move(request), ground, ++rank(r).sequence);
 }
 
-std::string SimulatedWorld::check(const Scenario& s, int r, const std::vector<std::int64_t>& in, const std::vector<std::int64_t>& out) const {
+std::string SimulatedWorld::check(const Scenario& s, int r, const std::vector<std::int64_t>& in,
+                                  const std::vector<std::int64_t>& out) const {
   const Reference reference{s, size()};
   const auto expected = reference.output(r);
   const std::int64_t* got = out.data();
   if (s.in_place)
     if (const auto at = reference.output_in_input(r)) got = in.data() + *at;
   for (std::size_t i = 0; i < expected.size(); i++)
-    if (got[i] != expected[i]) return fmt::format("rank {}: element {} of {} is {}, expected {}", r, i, expected.size(), got[i], expected[i]);
+    if (got[i] != expected[i])
+      return fmt::format("rank {}: element {} of {} is {}, expected {}", r, i, expected.size(), got[i], expected[i]);
   const bool shares = s.in_place && (reference.input_in_output(r) || reference.output_in_input(r));
   for (std::size_t i = 0; i < in.size() && !shares; i++)
-    if (in[i] != value(r, static_cast<std::int64_t>(i))) return fmt::format("rank {}: its input was written at element {}", r, i);
+    if (in[i] != value(r, static_cast<std::int64_t>(i)))
+      return fmt::format("rank {}: its input was written at element {}", r, i);
   return "";
 }
 
@@ -252,7 +278,9 @@ std::string SimulatedWorld::run(const Scenario& s, int victim, int kill_after) {
     operations.push_back(make(s, r, i, out[static_cast<std::size_t>(r)]));
   }
   bool dead = false;
-  const auto over = [&](int r) { return (dead && r == victim) || operations[static_cast<std::size_t>(r)]->done() || rank(r).failure->failed(); };
+  const auto over = [&](int r) {
+    return (dead && r == victim) || operations[static_cast<std::size_t>(r)]->done() || rank(r).failure->failed();
+  };
   int idle = 0;
   for (int turn = 0;; turn++) {
     bool all = true;
@@ -283,12 +311,15 @@ std::string SimulatedWorld::run(const Scenario& s, int victim, int kill_after) {
     if (dead && r == victim) continue;
     const Operation& operation = *operations[static_cast<std::size_t>(r)];
     if (operation.done() && operation.status().ok()) {
-      if (std::string wrong = check(s, r, in[static_cast<std::size_t>(r)], out[static_cast<std::size_t>(r)]); !wrong.empty()) return wrong;
+      if (std::string wrong = check(s, r, in[static_cast<std::size_t>(r)], out[static_cast<std::size_t>(r)]);
+          !wrong.empty())
+        return wrong;
       continue;
     }
     const Status why = operation.status().ok() ? rank(r).failure->status() : operation.status();
     if (victim < 0) return fmt::format("rank {} failed: {}", r, why.message());
-    if (why.code() != Code::rank_failure || why.rank() != victim) return fmt::format("rank {} does not blame rank {}: {}", r, victim, why.message());
+    if (why.code() != Code::rank_failure || why.rank() != victim)
+      return fmt::format("rank {} does not blame rank {}: {}", r, victim, why.message());
   }
   for (int r = 0; r < n; r++) rank(r).messenger->forget(kGroup, Status::aborted("the scenario is over"));
   return "";

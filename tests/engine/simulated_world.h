@@ -61,8 +61,10 @@ class SimulatedWorld {
 
  private:
   void connect();
-  std::unique_ptr<Operation> make(const Scenario& scenario, int r, std::vector<std::int64_t>& in, std::vector<std::int64_t>& out);
-  std::string check(const Scenario& scenario, int r, const std::vector<std::int64_t>& in, const std::vector<std::int64_t>& out) const;
+  std::unique_ptr<Operation> make(const Scenario& scenario, int r, std::vector<std::int64_t>& in,
+                                  std::vector<std::int64_t>& out);
+  std::string check(const Scenario& scenario, int r, const std::vector<std::int64_t>& in,
+                    const std::vector<std::int64_t>& out) const;
 
   ManualClock clock_;
   std::mt19937_64 random_;

@@ -22,7 +22,8 @@ std::string name(const plan::Algorithm& a) { return std::string(name_of(a.collec
 /// Scenarios of one algorithm for n ranks: nothing, one element, fewer elements than ranks, odd, several slices; uneven counts.
 std::vector<Scenario> scenarios(const plan::Algorithm& a, int n) {
   std::vector<Scenario> list;
-  for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, static_cast<std::int64_t>(n) - 1, std::int64_t{61}, std::int64_t{997}})
+  for (const std::int64_t count :
+       {std::int64_t{0}, std::int64_t{1}, static_cast<std::int64_t>(n) - 1, std::int64_t{61}, std::int64_t{997}})
     for (const bool in_place : {false, true}) {
       if (in_place && a.collective == Collective::all_to_all) continue;
       Scenario s;
@@ -32,8 +33,8 @@ std::vector<Scenario> scenarios(const plan::Algorithm& a, int n) {
       s.in_place = in_place;
       s.root = rooted(a.collective) ? static_cast<int>(count % n) : 0;
       list.push_back(s);
-      const bool by_rank = a.collective == Collective::all_gather || a.collective == Collective::gather || a.collective == Collective::scatter ||
-                           a.collective == Collective::reduce_scatter;
+      const bool by_rank = a.collective == Collective::all_gather || a.collective == Collective::gather ||
+                           a.collective == Collective::scatter || a.collective == Collective::reduce_scatter;
       if (!by_rank || a.even_only) continue;
       for (int q = 0; q < n; q++) s.counts.push_back(q % 3 == 1 ? 0 : count / (q + 1));
       list.push_back(s);
@@ -47,8 +48,9 @@ TEST(Simulation, EveryAlgorithmIsRightUnderRandomSchedules) {
       SimulatedWorld world(n, {static_cast<std::uint64_t>(seed * 100 + n)}, 512);
       for (const plan::Algorithm& a : plan::algorithms())
         for (const Scenario& s : scenarios(a, n))
-          ASSERT_EQ(world.run(s), "") << name(a) << ", " << n << " ranks, count " << s.count << (s.counts.empty() ? "" : " uneven")
-                                      << (s.in_place ? ", in place" : "") << ", root " << s.root << ", seed " << seed;
+          ASSERT_EQ(world.run(s), "") << name(a) << ", " << n << " ranks, count " << s.count
+                                      << (s.counts.empty() ? "" : " uneven") << (s.in_place ? ", in place" : "")
+                                      << ", root " << s.root << ", seed " << seed;
     }
   }
 }
@@ -60,8 +62,9 @@ TEST(Simulation, PartialReadsAndDelaysChangeNothing) {
       for (const plan::Algorithm& a : plan::algorithms())
         for (const Scenario& s : scenarios(a, n)) {
           if (s.count > 100) continue;
-          ASSERT_EQ(world.run(s), "") << name(a) << ", " << n << " ranks, count " << s.count << (s.counts.empty() ? "" : " uneven")
-                                      << (s.in_place ? ", in place" : "") << ", root " << s.root << ", seed " << seed;
+          ASSERT_EQ(world.run(s), "") << name(a) << ", " << n << " ranks, count " << s.count
+                                      << (s.counts.empty() ? "" : " uneven") << (s.in_place ? ", in place" : "")
+                                      << ", root " << s.root << ", seed " << seed;
         }
     }
   }
@@ -78,7 +81,8 @@ TEST(Simulation, ADeathIsBlamedOnTheDead) {
     const Scenario& s = list[random() % list.size()];
     const int victim = static_cast<int>(random() % static_cast<std::uint64_t>(n));
     const int when = static_cast<int>(random() % 400);
-    ASSERT_EQ(world.run(s, victim, when), "") << name(a) << ", " << n << " ranks, victim " << victim << " after " << when << " turns, seed " << seed;
+    ASSERT_EQ(world.run(s, victim, when), "")
+        << name(a) << ", " << n << " ranks, victim " << victim << " after " << when << " turns, seed " << seed;
   }
 }
 

@@ -75,7 +75,8 @@ TEST_P(Collectives, BroadcastAndReduceWithEveryRoot) {
     const int n = world.size();
     for (int root = 0; root < n; root++)
       for (const std::int64_t count : kCounts) {
-        auto x = world.rank() == root ? iota<std::int64_t>(count, root) : std::vector<std::int64_t>(static_cast<std::size_t>(count), -1);
+        auto x = world.rank() == root ? iota<std::int64_t>(count, root)
+                                      : std::vector<std::int64_t>(static_cast<std::size_t>(count), -1);
         world.broadcast(std::span(x), root);
         ASSERT_EQ(x, iota<std::int64_t>(count, root));
 
@@ -84,7 +85,8 @@ TEST_P(Collectives, BroadcastAndReduceWithEveryRoot) {
         auto input = mine;
         world.reduce(std::span<const std::int64_t>(input), std::span(sum), root);
         ASSERT_EQ(input, mine) << "reduce wrote the input of rank " << world.rank();
-        for (std::size_t i = 0; i < sum.size(); i++) ASSERT_EQ(sum[i], n * static_cast<std::int64_t>(i) + n * (n - 1) / 2);
+        for (std::size_t i = 0; i < sum.size(); i++)
+          ASSERT_EQ(sum[i], n * static_cast<std::int64_t>(i) + n * (n - 1) / 2);
       }
   });
 }
@@ -95,8 +97,9 @@ TEST_P(Collectives, GatherScatterAndTheirAllForms) {
     for (const std::int64_t count : {0, 1, 3, 10, 4096, 70000}) {
       const auto c = static_cast<std::size_t>(count);
       const auto whole = iota<std::int32_t>(count * n, 0);
-      const std::vector<std::int32_t> part(whole.begin() + static_cast<std::ptrdiff_t>(c * static_cast<std::size_t>(me)),
-                                           whole.begin() + static_cast<std::ptrdiff_t>(c * static_cast<std::size_t>(me + 1)));
+      const std::vector<std::int32_t> part(
+          whole.begin() + static_cast<std::ptrdiff_t>(c * static_cast<std::size_t>(me)),
+          whole.begin() + static_cast<std::ptrdiff_t>(c * static_cast<std::size_t>(me + 1)));
       std::vector<std::int32_t> all(whole.size(), -1), own(c, -1);
       world.all_gather(std::span<const std::int32_t>(part), std::span(all));
       ASSERT_EQ(all, whole);
@@ -106,7 +109,8 @@ TEST_P(Collectives, GatherScatterAndTheirAllForms) {
       if (me == root) {
         ASSERT_EQ(at_root, whole);
       }
-      world.scatter(std::span<const std::int32_t>(me == root ? whole : std::vector<std::int32_t>{}), std::span(own), root);
+      world.scatter(std::span<const std::int32_t>(me == root ? whole : std::vector<std::int32_t>{}), std::span(own),
+                    root);
       ASSERT_EQ(own, part);
       world.reduce_scatter(std::span<const std::int32_t>(whole), std::span(own));
       for (std::size_t i = 0; i < c; i++) ASSERT_EQ(own[i], n * part[i]);
@@ -115,7 +119,8 @@ TEST_P(Collectives, GatherScatterAndTheirAllForms) {
       world.all_to_all(std::span<const std::int32_t>(in), std::span(out));
       for (int q = 0; q < n; q++)
         for (std::size_t i = 0; i < c; i++)
-          ASSERT_EQ(out[static_cast<std::size_t>(q) * c + i], q * 1000000 + me * static_cast<std::int32_t>(c) + static_cast<std::int32_t>(i));
+          ASSERT_EQ(out[static_cast<std::size_t>(q) * c + i],
+                    q * 1000000 + me * static_cast<std::int32_t>(c) + static_cast<std::int32_t>(i));
       world.barrier();
     }
   });
@@ -130,7 +135,9 @@ TEST_P(Collectives, UnevenCounts) {
       const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
       const std::int64_t before = std::accumulate(counts.begin(), counts.begin() + me, std::int64_t{0});
       const auto whole = iota<std::int16_t>(total, 0);
-      std::vector<std::int16_t> part(whole.begin() + before, whole.begin() + before + counts[static_cast<std::size_t>(me)]), out(whole.size(), -1);
+      std::vector<std::int16_t> part(whole.begin() + before,
+                                     whole.begin() + before + counts[static_cast<std::size_t>(me)]),
+          out(whole.size(), -1);
       Call call;
       call.collective = Collective::all_gather;
       call.dtype = DType::i16;
@@ -160,7 +167,8 @@ TEST_P(Collectives, UnevenAllToAll) {
       to[static_cast<std::size_t>(q)] = amount(me, q);
       from[static_cast<std::size_t>(q)] = amount(q, me);
       for (std::int64_t i = 0; i < amount(me, q); i++) in.push_back(me * 100 + q + 0.001 * static_cast<double>(i));
-      for (std::int64_t i = 0; i < amount(q, me); i++) expected.push_back(q * 100 + me + 0.001 * static_cast<double>(i));
+      for (std::int64_t i = 0; i < amount(q, me); i++)
+        expected.push_back(q * 100 + me + 0.001 * static_cast<double>(i));
     }
     std::vector<double> out(expected.size(), -1);
     Call call;
@@ -179,12 +187,15 @@ TEST_P(Collectives, TheSameBitsOnAllRanks) {
   spawn_threads(GetParam(), [](Group world) {
     for (const std::int64_t count : {3, 2000, 100000}) {
       std::vector<float> x(static_cast<std::size_t>(count));
-      for (std::size_t i = 0; i < x.size(); i++) x[i] = std::sin(static_cast<float>(i * 31 + static_cast<std::size_t>(world.rank()) * 7)) * 1e3f;
+      for (std::size_t i = 0; i < x.size(); i++)
+        x[i] = std::sin(static_cast<float>(i * 31 + static_cast<std::size_t>(world.rank()) * 7)) * 1e3f;
       world.all_reduce(std::span(x));
       std::vector<float> everyone(x.size() * static_cast<std::size_t>(world.size()));
       world.all_gather(std::span<const float>(x), std::span(everyone));
       for (int q = 0; q < world.size(); q++)
-        ASSERT_EQ(0, std::memcmp(x.data(), everyone.data() + static_cast<std::size_t>(q) * x.size(), x.size() * sizeof(float))) << "rank " << q;
+        ASSERT_EQ(0, std::memcmp(x.data(), everyone.data() + static_cast<std::size_t>(q) * x.size(),
+                                 x.size() * sizeof(float)))
+            << "rank " << q;
     }
   });
 }
@@ -192,7 +203,8 @@ TEST_P(Collectives, TheSameBitsOnAllRanks) {
 TEST_P(Collectives, ManyAsynchronousOnesAtOnce) {
   spawn_threads(GetParam(), [](Group world) {
     std::vector<std::vector<float>> buffers;
-    for (int i = 0; i < 20; i++) buffers.emplace_back(static_cast<std::size_t>(1 + i * 3000), static_cast<float>(i + world.rank()));
+    for (int i = 0; i < 20; i++)
+      buffers.emplace_back(static_cast<std::size_t>(1 + i * 3000), static_cast<float>(i + world.rank()));
     std::vector<Work> works;
     for (auto& b : buffers) works.push_back(world.all_reduce_async(std::span(b)));
     std::vector<double> blocking(100, 1.0);
@@ -200,7 +212,8 @@ TEST_P(Collectives, ManyAsynchronousOnesAtOnce) {
     for (const Work& w : works) w.wait();
     const int n = world.size();
     for (int i = 0; i < 20; i++)
-      for (const float v : buffers[static_cast<std::size_t>(i)]) ASSERT_EQ(v, static_cast<float>(n * i + n * (n - 1) / 2));
+      for (const float v : buffers[static_cast<std::size_t>(i)])
+        ASSERT_EQ(v, static_cast<float>(n * i + n * (n - 1) / 2));
     ASSERT_EQ(blocking.front(), n);
   });
 }

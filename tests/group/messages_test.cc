@@ -75,7 +75,9 @@ TEST(Messages, ARingByHandEqualsAllReduce) {
     expected = x;
     world.all_reduce(std::span(expected));
     std::vector<std::int64_t> incoming(chunk);
-    const auto part = [&](int i) { return std::span(x).subspan(static_cast<std::size_t>((i % n + n) % n) * chunk, chunk); };
+    const auto part = [&](int i) {
+      return std::span(x).subspan(static_cast<std::size_t>((i % n + n) % n) * chunk, chunk);
+    };
     for (int step = 0; step < 2 * (n - 1); step++) {
       const bool reducing = step < n - 1;
       const int outgoing = reducing ? me - step : me + 1 - (step - (n - 1));

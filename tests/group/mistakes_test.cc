@@ -42,7 +42,8 @@ struct Odd {
 
 /// One rank calls something else than the others.
 std::vector<Odd> odd_calls(std::size_t count) {
-  const auto call = [count](Collective c, DType d, ReduceOp op, int root, std::size_t n, std::string_view algorithm = {}) {
+  const auto call = [count](Collective c, DType d, ReduceOp op, int root, std::size_t n,
+                            std::string_view algorithm = {}) {
     return [=](Group g) {
       std::vector<double> in(count * 64 + 64), out(count * 64 + 64);
       Call x;
@@ -65,7 +66,8 @@ std::vector<Odd> odd_calls(std::size_t count) {
       {"count", usual, call(Collective::all_reduce, DType::f32, ReduceOp::sum, 0, count + 1), "of "},
       {"much larger count", usual, call(Collective::all_reduce, DType::f32, ReduceOp::sum, 0, count * 50 + 50), "of "},
       {"collective", usual, call(Collective::broadcast, DType::f32, ReduceOp::sum, 0, count), "broadcast f32"},
-      {"root", call(Collective::broadcast, DType::f32, ReduceOp::sum, 0, count), call(Collective::broadcast, DType::f32, ReduceOp::sum, 1, count), "root 1"},
+      {"root", call(Collective::broadcast, DType::f32, ReduceOp::sum, 0, count),
+       call(Collective::broadcast, DType::f32, ReduceOp::sum, 1, count), "root 1"},
       {"barrier", usual, [](Group g) { g.barrier(), g.barrier(); }, "barrier"},
       {"algorithm", usual, call(Collective::all_reduce, DType::f32, ReduceOp::sum, 0, count, "ring"), "by algorithm"},
       {"network root", call(Collective::broadcast, DType::f32, ReduceOp::sum, 0, count, "binomial"),
@@ -93,7 +95,8 @@ TEST(Mistakes, AMissingCallTimesOutAndNamesTheMissing) {
       if (world.rank() == 1) {
         while (late.load() < 2) std::this_thread::yield();
         // The others had posted their parts before they gave up, so this call may still succeed; the next cannot.
-        EXPECT_THROW((world.all_reduce(std::span(x)), world.all_reduce(std::span(x))), Timeout) << "the group has failed for all";
+        EXPECT_THROW((world.all_reduce(std::span(x)), world.all_reduce(std::span(x))), Timeout)
+            << "the group has failed for all";
         return;
       }
       try {
@@ -171,8 +174,10 @@ TEST(Mistakes, BadArgumentsAreRefusedBeforeAnythingIsSent) {
     EXPECT_TRUE(has(with([](Call& c) { c.collective = Collective::broadcast, c.root = 2; }), "root 2 is out of range"));
     EXPECT_TRUE(has(with([](Call& c) { c.options.algorithm = "magic"; }), "no algorithm \"magic\""));
     const std::vector<std::int64_t> wrong{1, 2, 3}, negative{1, -2};
-    EXPECT_TRUE(has(with([&](Call& c) { c.collective = Collective::all_gather, c.counts = wrong; }), "counts has 3 entries"));
-    EXPECT_TRUE(has(with([&](Call& c) { c.collective = Collective::all_gather, c.counts = negative; }), "counts[1] is -2"));
+    EXPECT_TRUE(
+        has(with([&](Call& c) { c.collective = Collective::all_gather, c.counts = wrong; }), "counts has 3 entries"));
+    EXPECT_TRUE(
+        has(with([&](Call& c) { c.collective = Collective::all_gather, c.counts = negative; }), "counts[1] is -2"));
     EXPECT_THROW(world.send(std::span<const float>(x), world.rank()), InvalidArgument);
     EXPECT_THROW(world.send(std::span<const float>(x), 2), InvalidArgument);
     EXPECT_THROW(world.recv(std::span(x), 5), InvalidArgument);

@@ -63,7 +63,8 @@ void random_program(Group world, std::uint64_t seed, int steps) {
           flying.clear();
         }
         break;
-      default: world.barrier();
+      default:
+        world.barrier();
     }
   }
   for (const auto& f : flying) f->work.wait();
@@ -71,7 +72,8 @@ void random_program(Group world, std::uint64_t seed, int steps) {
 
 TEST(Stress, RandomPrograms) {
   for (const int n : {2, 3, 4})
-    for (std::uint64_t seed = 1; seed <= 4; seed++) spawn_threads(n, [&](Group world) { random_program(world, seed, 150); });
+    for (std::uint64_t seed = 1; seed <= 4; seed++)
+      spawn_threads(n, [&](Group world) { random_program(world, seed, 150); });
 }
 
 TEST(Stress, TinyOperationsBackToBack) {

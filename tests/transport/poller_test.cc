@@ -88,6 +88,41 @@ TEST_F(PollerTest, IsWokenByAnotherThread) {
   }
 }
 
+TEST_F(PollerTest, SeesTheWorkOrHearsTheBell) {
+  // The race at the heart of sleeping, many times and as tight as can be: one stores and wakes, one announces and looks. That
+  // neither notices the other must never happen.
+  auto made = EpollPoller::create();
+  ASSERT_TRUE(made.ok());
+  EpollPoller& epoll = **made;
+  constexpr int kRounds = 50000;
+  std::atomic<int> start{0}, finished{0};
+  alignas(64) std::atomic<int> work{0};
+  std::thread other([&] {
+    for (int i = 1; i <= kRounds; ++i) {
+      for (int spins = 0; start.load(std::memory_order_acquire) < i;)
+        if (++spins > 5000) std::this_thread::yield();
+      work.store(i, std::memory_order_release);
+      epoll.wake();
+      finished.store(i, std::memory_order_release);
+    }
+  });
+  int missed = 0;
+  for (int i = 1; i <= kRounds; ++i) {
+    start.store(i, std::memory_order_release);
+    for (int delay = i % 64; delay > 0; --delay) std::atomic_signal_fence(std::memory_order_seq_cst);
+    epoll.prepare();
+    const bool saw = work.load(std::memory_order_acquire) == i;
+    for (int spins = 0; finished.load(std::memory_order_acquire) < i;)
+      if (++spins > 5000) std::this_thread::yield();
+    std::uint64_t rings = 0;
+    const bool heard = ::read(epoll.doorbell()->get(), &rings, sizeof rings) > 0;
+    epoll.cancel();
+    missed += !saw && !heard;
+  }
+  other.join();
+  EXPECT_EQ(missed, 0);
+}
+
 TEST_F(PollerTest, ReportsDescriptorsAsLongAsTheyAreReady) {
   poller->add(left.get());
   EXPECT_TRUE(ready().empty());

@@ -10,20 +10,12 @@
 namespace unisono::plan::reduce_scatter {
 
 Plan direct(const Shape& shape) {
-  const std::int32_t n = shape.ranks, r = shape.rank;
   PlanBuilder b(Collective::reduce_scatter, "direct", shape);
-  if (n == 1) {
+  if (shape.ranks == 1) {
     b.copy(PlanBuilder::out(0), PlanBuilder::in(0));
     return std::move(b).build();
   }
-  std::vector<Ref> sources(static_cast<std::size_t>(n), PlanBuilder::in(r));
-  for (std::int32_t i = 1; i < n; i++) {
-    const std::int32_t to = (r + i) % n, from = b.around(r - i);
-    b.send(to, PlanBuilder::in(to));
-    sources[static_cast<std::size_t>(from)] = b.new_scratch(r);
-    b.recv(from, sources[static_cast<std::size_t>(from)]);
-  }
-  b.reduce({PlanBuilder::out(0)}, sources, true);
+  direct_reduce_scatter(b, PlanBuilder::out(0));
   return std::move(b).build();
 }
 
