@@ -12,9 +12,13 @@ STAMPS := $(VENV)/.stamps
 # What one checkout compiled serves another one, and one build folder the next.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := true
+# One name for the compiler everywhere: ccache takes /usr/bin/c++ and /usr/bin/g++ for two.
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+export CXX
 # Warnings are errors with the compiler that CI uses; another one may know more of them. Override with make WERROR=ON|OFF.
-WERROR = $(if $(filter 12,$(shell $(or $(CXX_FOUND),g++) -dumpversion 2> /dev/null)),ON,OFF)
-CXX_FOUND = $(if $(filter default undefined,$(origin CXX)),,$(CXX))
+WERROR = $(if $(filter 12,$(shell $(CXX) -dumpversion 2> /dev/null)),ON,OFF)
 # make test STAGES="layers cpp": only these (tools/run_tests.py --help)
 STAGES ?=
 
