@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "base/fd.h"
+#include "transport/socket/reception.h"
 #include "transport/tcp/address.h"
 
 namespace unisono::transport::test {
@@ -111,11 +112,11 @@ TEST_P(Door, EndsAHandshakeThatTakesTooLong) {
   const Fd stranger = knock(*site);
   ASSERT_EQ(::send(stranger.get(), "x", 1, MSG_NOSIGNAL), 1);
   site->pump();
-  EXPECT_LE(site->transport->next_deadline(), site->now() + 5s);
-  site->skew = 4900ms;
+  EXPECT_LE(site->transport->next_deadline(), site->now() + Reception::kHandshakeTime);
+  site->skew = Reception::kHandshakeTime / 2;
   site->pump();
   EXPECT_TRUE(site->rejections.empty());
-  site->skew = 5100ms;
+  site->skew = Reception::kHandshakeTime + 100ms;
   site->pump();
   ASSERT_EQ(site->rejections.size(), 1u);
   EXPECT_THAT(site->rejections.front().status.message(), testing::HasSubstr("no complete handshake"));
