@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <string>
 
@@ -35,6 +36,27 @@ int usable_cores() {
   return std::max(1, cores);
 }
 
+namespace {
+std::int64_t steady_nanoseconds() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+constexpr std::int64_t kLongYield = 2'000'000;  // a rank that works on a slice gives the core back sooner
+constexpr std::int64_t kRemembered = 20'000'000;
+}  // namespace
+
+bool Crowd::here() const noexcept {
+  const std::int64_t until = until_.load(std::memory_order_relaxed);
+  return until != 0 && steady_nanoseconds() < until;
+}
+
+void Crowd::yield() noexcept {
+  const std::int64_t before = steady_nanoseconds();
+  ::sched_yield();
+  const std::int64_t after = steady_nanoseconds();
+  if (after - before > kLongYield) until_.store(after + kRemembered, std::memory_order_relaxed);
+}
+
 bool Waiter::pause(std::uint32_t weight) noexcept {
   const std::uint32_t round = rounds_;
   rounds_ += round < policy_.spins ? weight : 1;
@@ -47,7 +69,8 @@ bool Waiter::pause(std::uint32_t weight) noexcept {
     return true;
   }
   if (round < policy_.spins + policy_.yields) {
-    ::sched_yield();
+    if (crowd_.here()) return false;
+    crowd_.yield();
     return true;
   }
   return false;

@@ -1,6 +1,7 @@
 #pragma once
 /// How to wait: spin while there are cores to spare, then yield a bounded number of times, then tell the caller to park.
 
+#include <atomic>
 #include <cstdint>
 
 namespace unisono::engine {
@@ -18,10 +19,23 @@ WaitPolicy wait_policy(int cores, int local_ranks, int spin_override) noexcept;
 /// Cores this process may run on: the affinity mask, less when a cgroup quota allows less.
 int usable_cores();
 
+/// Whether strangers want the cores, as the waits of a process have found: a yield that came back only milliseconds later gave the
+/// core to somebody who does not yield. For a while after that, waits park instead: a sleeper that is woken comes first.
+/// Thread-safety: any thread.
+class Crowd {
+ public:
+  bool here() const noexcept;
+  /// Yield the core, and note how long that took.
+  void yield() noexcept;
+
+ private:
+  std::atomic<std::int64_t> until_{0};  ///< nanoseconds of the steady clock
+};
+
 /// One wait. Thread-safety: of one thread.
 class Waiter {
  public:
-  explicit Waiter(WaitPolicy policy) noexcept : policy_(policy) {}
+  Waiter(WaitPolicy policy, Crowd& crowd) noexcept : policy_(policy), crowd_(crowd) {}
   /// Something moved: start over.
   void reset() noexcept { rounds_ = 0; }
   /// Nothing moved: pause or yield. False when it is time to park instead. A round that asked the kernel takes as long as
@@ -31,6 +45,7 @@ class Waiter {
 
  private:
   WaitPolicy policy_;
+  Crowd& crowd_;
   std::uint32_t rounds_ = 0;
 };
 

@@ -81,7 +81,7 @@ void Progress::run() {
       if (unwanted()) sleep_until_needed(lock);
       if (stop_.load()) return;
     }
-    engine::Waiter waiter(modest);
+    engine::Waiter waiter(modest, crowd_);
     while (!unwanted()) {
       const bool moved = advance_all() | messenger_.poll(true);
       if (moved)

@@ -71,6 +71,7 @@ class Progress {
   transport::Poller& poller_;
   const Clock& clock_;
   engine::WaitPolicy policy_;
+  engine::Crowd crowd_;
 
   // One thread at a time sleeps in the poller; others wait for its news.
   std::mutex poller_mutex_;
@@ -139,7 +140,7 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     if (asynchronous_.load(std::memory_order_relaxed) > 0) moved |= advance_all();
     return moved;
   };
-  engine::Waiter waiter(policy_);
+  engine::Waiter waiter(policy_, crowd_);
   TimePoint next_question = saturating_add(clock_.now(), std::chrono::milliseconds(100));
   for (std::uint32_t round = 0;; round++) {
     bool moved = advance();
