@@ -243,15 +243,15 @@ def plot(path: Path, together: History, alone: History, summary: Summary) -> Non
 
     centres = np.arange(len(share)) + 0.5
     bottom.bar(centres, 1 - share, bottom=share, width=1, color=grey, label="computing (forward, backward, update)")
-    bottom.bar(centres, share, width=1, color=blue, label="waiting for communication")
-    bottom.axhline(share.mean(), color="black", linewidth=1, linestyle="--")
-    bottom.text(0.6, share.mean() + 0.02, f"waiting: {share.mean():.0%} on average", va="bottom", fontsize=10)
+    bottom.bar(centres, share, width=1, color=blue, label=f"waiting for communication: {share.mean():.0%} on average")
     bottom.set_ylim(0, 1)
     bottom.set_xlim(0, len(share))
     bottom.yaxis.set_major_formatter(PercentFormatter(1.0))
     bottom.set_ylabel("share of an epoch's time")
-    bottom.set_xlabel("epoch")
-    bottom.legend(loc="upper right", framealpha=0.9, reverse=True)
+    cores = len(os.sched_getaffinity(0))
+    crowded = ": who waits may be waiting for a core" if cores < summary["ranks"] else ""
+    bottom.set_xlabel(f"epoch ({summary['ranks']:.0f} ranks on {cores} cores{crowded})")
+    bottom.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, reverse=True, borderaxespad=0.1)
     for axes in (top, bottom):
         axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ struct UNISONO_API Config {
   std::string algorithm;  ///< UNISONO_ALGORITHM: appended to the selection table; rank 0's counts
   bool deterministic =
       false;  ///< UNISONO_DETERMINISTIC=1: the bits of a reduction depend on nothing but the ranks' values: not on size,
-      ///< buckets, or who shares a host with whom (every element is one left fold in rank order). Rank 0's counts
+  ///< buckets, or who shares a host with whom (every element is one left fold in rank order). Rank 0's counts
   std::string fault;  ///< UNISONO_FAULT: wrap transports in the faulty decorator, for tests: "partial,delay=1ms,seed=3"
   Duration timeout = std::chrono::minutes(30);      ///< UNISONO_TIMEOUT (seconds): of each operation
   Duration init_timeout = std::chrono::minutes(5);  ///< UNISONO_INIT_TIMEOUT (seconds): of joining
