@@ -116,12 +116,11 @@ TEST(Selector, RulesPrintAsTheyAreWritten) {
 }
 
 TEST(SelectorErrors, ShowThePlace) {
-  EXPECT_EQ(
-      error_of("broadcast:0-=flat;all_reduce:0-8K=rign"),
-      "algorithm table: no algorithm \"rign\" for all_reduce: there are binomial, recursive_doubling, circulant, ring, "
-      "staged_one_shot, staged_two_shot\n"
-      "  broadcast:0-=flat;all_reduce:0-8K=rign\n"
-      "                                    ^~~~");
+  const std::string error = error_of("broadcast:0-=flat;all_reduce:0-8K=rign");
+  EXPECT_THAT(error, testing::StartsWith("algorithm table: no algorithm \"rign\" for all_reduce: there are binomial, "));
+  EXPECT_THAT(error, testing::EndsWith("\n"
+                                       "  broadcast:0-=flat;all_reduce:0-8K=rign\n"
+                                       "                                    ^~~~"));
 }
 
 TEST(SelectorErrors, SayWhatIsWrong) {
