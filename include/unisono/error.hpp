@@ -31,7 +31,7 @@ class UNISONO_API RankFailure : public Error {
   RankFailure(const std::string& message, int rank_, std::string host_, std::int64_t pid_)
       : Error(message), rank(rank_), host(std::move(host_)), pid(pid_) {}
   ~RankFailure() override;
-  int rank;          ///< rank that failed, in the numbering of the group that raised
+  int rank;  ///< rank that failed, in the numbering of the group that raised; -1: a process that is not in this group
   std::string host;  ///< its host name
   std::int64_t pid;  ///< its process id there
 };

@@ -60,6 +60,9 @@ class Messenger final : private FrameHandler {
   /// Ranks of the group that have left in good order or died.
   std::vector<bool> gone(std::uint64_t group) const;
   bool anyone_gone(std::uint64_t group) const;
+  /// Why members that leave without a word may do so: the first process that is known to have died, if one has within the
+  /// last half minute; ok otherwise. Its rank is -1: ranks differ by group.
+  Status recent_death() const;
 
   // --- collectives (Operation) --------------------------------------------------------------------------------------
   void begin(std::uint64_t group, std::uint64_t sequence, const Signature& signature);
@@ -131,6 +134,7 @@ class Messenger final : private FrameHandler {
   GroupState* find(std::uint64_t group);
   std::vector<bool> gone_locked(const GroupState& group) const;
   Status gone_status(const GroupState& group, int rank) const;
+  Status recent_death_locked() const;
 
   PeerId self_;
   std::vector<std::unique_ptr<transport::Transport>> transports_;
@@ -150,6 +154,8 @@ class Messenger final : private FrameHandler {
   std::vector<Stream*> ended_;
   std::atomic<bool> kernel_links_{false};
   int connecting_ = 0;
+  Status death_;  ///< the first
+  TimePoint death_at_{};
   Deferred deferred_;
 };
 

@@ -266,11 +266,26 @@ void Messenger::on_abort(int from, const AbortRecord& record) {
 
 Status Messenger::gone_status(const GroupState& group, int rank) const {
   const PeerAddress& a = peers_[group.members[rank]].address;
+  if (const Status death = recent_death_locked(); !death.ok())
+    return death.with_message(
+        fmt::format("rank {} of group \"{}\" ({}) has left without sending the message that rank {} "
+                    "waits for, after another process of the job died: {}",
+                    rank, group.name, describe_peer(group.members[rank]), group.rank, death.message()));
   return Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) has left: it finished, or raised and ended, "
                                           "without sending the message that rank {} "
                                           "waits for",
                                           rank, group.name, describe_peer(group.members[rank]), group.rank),
                               rank, a.host, a.pid);
+}
+
+Status Messenger::recent_death() const {
+  const std::lock_guard lock(mutex_);
+  return recent_death_locked();
+}
+
+Status Messenger::recent_death_locked() const {
+  if (death_.ok() || clock_.now() - death_at_ > std::chrono::seconds(30)) return {};
+  return death_;
 }
 
 void Messenger::peer_left(int index) {
@@ -292,6 +307,10 @@ void Messenger::peer_died(int index, const std::string& how, bool flood_it) {
   peer.dead = true;
   peer.left = false;
   peer.status = Status::rank_failure(how, -1, peer.address.host, peer.address.pid);
+  if (death_.ok()) {
+    death_ = peer.status.with_message(fmt::format("{}: {}", describe_peer(index), how));
+    death_at_ = clock_.now();
+  }
   if (flood_it) {
     std::vector<int> others;
     for (int i = 0; i < static_cast<int>(peers_.size()); i++)

@@ -262,6 +262,11 @@ Status GroupImpl::look_for_the_gone(const std::vector<int>& waiting) const {
   for (const int q : waiting) {
     if (q >= static_cast<int>(gone.size()) || !gone[q]) continue;
     const Member& m = parts_.members[q];
+    if (const Status death = parts_.context->messenger->recent_death(); !death.ok() && death.pid() != m.pid)
+      return death.with_message(
+          fmt::format("rank {} of group \"{}\" (host {}, pid {}) has left, after another process of the "
+                      "job died: {}",
+                      q, parts_.name, m.host, m.pid, death.message()));
     return Status::rank_failure(fmt::format("rank {} of group \"{}\" (host {}, pid {}) has left: its process finished, "
                                             "or raised and ended, without taking "
                                             "part in what the others call. Look at what it printed",

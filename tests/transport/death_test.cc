@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/prctl.h>
 
 #include <csignal>
@@ -158,6 +159,50 @@ TEST(Death, OfAThreadIsSimulatedByTheHub) {
   // And nobody reaches it again.
   a->transport->dial(peer_id(1), b->transport->address(), a->now() + 20ms);
   EXPECT_TRUE(a->until([&] { return !a->failures.empty(); }, 5s));
+}
+
+TEST(Farewell, OfATcpPeerArrivesBehindWhatABusyProcessHasNotReadYet) {
+  Builder builder(kTcp);
+  auto site = builder.make(peer_id(0));
+  Board board;
+  board.publish(0, site->transport->address());
+  // Fills both kernels' buffers, says that it leaves, and ends.
+  const pid_t leaver = in_process([&] {
+    auto self = builder.make(peer_id(1));
+    self->transport->dial(peer_id(0), board.address(0), self->now() + 20s);
+    auto link = self->next_link();
+    const auto words = pattern(1 << 16, 7);
+    const ConstPart part[1] = {ConstPart(words)};
+    std::uint64_t written = 0;
+    for (int full = 0; full < 50;) {
+      const std::size_t bytes = link->write(part).bytes;
+      written += bytes;
+      full = bytes == 0 ? full + 1 : 0;
+      if (bytes == 0) ::poll(nullptr, 0, 1);  // the peer's kernel takes some more
+    }
+    board.word(1).store(static_cast<std::int64_t>(written));
+    board.word(0).store(1, std::memory_order_release);
+    self->drop(link);
+    self.reset();
+    ::_exit(0);
+  });
+  ASSERT_TRUE(site->meanwhile([&] { return board.word(0).load(std::memory_order_acquire) == 1; }));
+  auto link = site->next_link();
+  ASSERT_TRUE(link);
+  // The busy process goes on sending before it reads: a socket that was closed would answer with a reset.
+  const auto more = pattern(1 << 16, 8);
+  const ConstPart part[1] = {ConstPart(more)};
+  for (int i = 0; i < 20; i++) {
+    link->write(part);
+    ::poll(nullptr, 0, 1);
+  }
+  std::vector<std::byte> in;
+  site->read_to_end(*link, in);
+  EXPECT_EQ(in.size(), static_cast<std::size_t>(board.word(1).load()));
+  int status = -1;
+  ::waitpid(leaver, &status, 0);
+  EXPECT_EQ(status, 0);
+  site->drop(link);
 }
 
 TEST(Fork, AChildThatEndsDoesNotHarmItsParentsLinks) {

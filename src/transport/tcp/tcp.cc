@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -9,6 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "base/clock.h"
 
 namespace unisono::transport::tcp {
 
@@ -19,7 +22,7 @@ namespace {
 constexpr int kBacklog = 4096;
 /// How long a closed link's socket waits for the peer to take what is on its way.
 constexpr Duration kLinger = 5s;
-constexpr Duration kFirstLook = 1ms;
+constexpr Duration kFirstLook = 1ms, kLongestPause = 50ms;
 /// A peer that goes on sending to a closed link gets no more than so many reads a turn.
 constexpr int kDrainsATurn = 16;
 
@@ -73,11 +76,21 @@ TcpTransport::TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, Fd 
 TcpTransport::~TcpTransport() {
   if (attached_) attached_->remove(watch_->fd());
   if (watch_->foreign()) return;
-  for (auto& [token, socket] : lingering_) {
-    watch_->remove(socket.fd.get());
-    settled(socket.fd.get());
+  linger();
+}
+
+/// The last words of this process (why it ends, goodbye) may still be in its kernel, behind data that a busy peer has not taken
+/// yet. Closed now, the socket would answer the next thing that peer sends with a reset, which destroys them: wait until the
+/// peer's kernel has all.
+void TcpTransport::linger() {
+  const SteadyClock clock;
+  for (take_departed(clock.now()); !lingering_.empty(); look_after_lingering(clock.now())) {
+    const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(next_linger_ - clock.now());
+    pollfd input{watch_->fd(), POLLIN, 0};
+    ::poll(&input, 1, std::max<int>(1, static_cast<int>(pause.count())));
+    ready_.clear();
+    watch_->ready(ready_);
   }
-  for (Fd& fd : departed_->take()) settled(fd.get());
 }
 
 void TcpTransport::attach(Poller& poller) {
@@ -128,7 +141,7 @@ void TcpTransport::look_after_lingering(TimePoint now) {
         lingering_.erase(at);
         continue;
       }
-      socket.pause *= 2;  // acknowledgements make no descriptor ready
+      socket.pause = std::min(socket.pause * 2, kLongestPause);  // acknowledgements make no descriptor ready
       socket.next_look = std::min(socket.deadline, saturating_add(now, socket.pause));
     }
     next_linger_ = std::min(next_linger_, socket.next_look);

@@ -20,7 +20,7 @@ Result<std::unique_ptr<Transport>> make_tcp(const Setup& setup, Poller& poller);
 class TcpTransport final : public Transport, public SocketKind {
  public:
   static Result<std::unique_ptr<Transport>> create(const Setup& setup);
-  ~TcpTransport() override;
+  ~TcpTransport() override;  ///< waits, at most 5 s, until peers have what was sent to them
 
   std::string_view name() const noexcept override { return "tcp"; }
   std::string address() const override { return address_; }
@@ -44,6 +44,7 @@ class TcpTransport final : public Transport, public SocketKind {
   TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, Fd listener);
   void take_departed(TimePoint now);
   void look_after_lingering(TimePoint now);
+  void linger();
 
   std::unique_ptr<Watch> watch_;
   std::string address_;
