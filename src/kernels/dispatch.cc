@@ -88,6 +88,16 @@ void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* con
   set_in_use().reduce(what, dst, dst2, src, count);
 }
 
+void reduce(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
+            std::size_t count) noexcept {
+  set_in_use().reduce(what, dst, src, count);
+}
+
+void reduce_reference(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
+                      std::size_t count) noexcept {
+  KernelSet{"scalar", &kReferenceTable}.reduce(what, dst, src, count);
+}
+
 void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src,
                       std::size_t count) noexcept {
   KernelSet{"scalar", &kReferenceTable}.reduce(what, dst, dst2, src, count);

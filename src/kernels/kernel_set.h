@@ -17,10 +17,15 @@ struct KernelSet {
   const char* name = "";  ///< as in kernel_set()
   const unit::Table* table = nullptr;
 
-  void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src,
+  void reduce(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
               std::size_t count) const noexcept {
     table->reduce[static_cast<std::size_t>(what.op)][static_cast<std::size_t>(what.dtype)](
-        dst, dst2, src.data(), src.size(), count, what.divisor);
+        dst.data(), dst.size(), src.data(), src.size(), count, what.divisor);
+  }
+  void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src,
+              std::size_t count) const noexcept {
+    void* const both[] = {dst, dst2};
+    reduce(what, std::span<void* const>(both, dst2 == nullptr ? 1 : 2), src, count);
   }
 };
 

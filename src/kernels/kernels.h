@@ -35,8 +35,14 @@ struct Reduce {
 };
 void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src, std::size_t count) noexcept;
 
+/// The same into every one of `dst` (at least one), in one pass: sources are read once, the result is stored from registers.
+void reduce(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
+            std::size_t count) noexcept;
+
 /// The same by plain loops, one element at a time: the reference that reduce() is tested against.
 void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src,
+                      std::size_t count) noexcept;
+void reduce_reference(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
                       std::size_t count) noexcept;
 
 /// memcpy. `streaming` hints that dst will not be read soon and is larger than the caches: it may bypass them.

@@ -109,7 +109,7 @@ T finish(T value, std::int32_t divisor) {
 }
 
 template <ReduceOp op, DType dtype>
-void reference(void* dst, void* dst2, const void* const* src, std::size_t k, std::size_t count,
+void reference(void* const* dst, std::size_t dsts, const void* const* src, std::size_t k, std::size_t count,
                std::int32_t divisor) noexcept {
   using E = Element<dtype>;
   const auto at = [&](std::size_t q, std::size_t i) {
@@ -121,8 +121,8 @@ void reference(void* dst, void* dst2, const void* const* src, std::size_t k, std
     auto value = at(0, i);
     for (std::size_t q = 1; q < k; q++) value = combine<op>(value, at(q, i));
     const typename E::Stored result = E::narrow(finish<op>(value, divisor));
-    std::memcpy(static_cast<char*>(dst) + i * sizeof(result), &result, sizeof(result));
-    if (dst2 != nullptr) std::memcpy(static_cast<char*>(dst2) + i * sizeof(result), &result, sizeof(result));
+    for (std::size_t d = 0; d < dsts; d++)
+      std::memcpy(static_cast<char*>(dst[d]) + i * sizeof(result), &result, sizeof(result));
   }
 }
 

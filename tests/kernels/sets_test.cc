@@ -214,6 +214,30 @@ TEST_P(Sets, ManySources) {
   });
 }
 
+/// One result for many places: as when an owner writes the sum over everybody's input, where each of them lies.
+TEST_P(Sets, EveryDestination) {
+  Values values(dtype(), 1, 5);
+  const std::size_t count = 8192 / size_of(dtype()) + 13;
+  for_each_op([&](const Reduce& what) {
+    for (const std::size_t k : {2, 3, 8, 17}) {
+      std::vector<Buffer> buffers;
+      for (std::size_t q = 0; q < k + 1; q++) buffers.push_back(values.source(count, q % 4 * size_of(dtype())));
+      auto got = buffers, expected = buffers;
+      const auto places = [&](std::vector<Buffer>& in) {
+        std::vector<void*> at;
+        for (std::size_t q = 0; q < in.size(); q++) at.push_back(in[q].data() + q % 4 * size_of(dtype()));
+        return at;
+      };
+      const auto dst = places(got), wanted = places(expected);
+      const std::vector<const void*> src(dst.begin(), dst.begin() + static_cast<std::ptrdiff_t>(k));
+      const std::vector<const void*> same(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(k));
+      set().reduce(what, std::span<void* const>(dst), src, count);
+      reduce_reference(what, std::span<void* const>(wanted), same, count);
+      ASSERT_EQ(got, expected) << set().name << " " << name_of(what.op) << " of " << name_of(what.dtype) << " k " << k;
+    }
+  });
+}
+
 /// Every special value against every other, on both sides.
 TEST_P(Sets, EveryPairOfSpecials) {
   const auto special = specials(dtype());

@@ -12,12 +12,13 @@ namespace {
 
 /// Where one call reads and writes; offsets are in bytes and the same for all.
 struct Operands {
-  char* dst;
-  char* dst2;  // or null
+  void* const* dst;
+  size_t dsts;
   const void* const* src;
   size_t k;
 
   UNISONO_INLINE const char* source(size_t q, size_t at) const { return static_cast<const char*>(src[q]) + at; }
+  UNISONO_INLINE char* destination(size_t d, size_t at) const { return static_cast<char*>(dst[d]) + at; }
 };
 
 /// Four vectors at a time from the sources [from, to): the loop over sources costs little beside four loads, and the
@@ -47,9 +48,8 @@ UNISONO_INLINE void fold_four(const Operands& o, size_t at, size_t from, size_t 
   if constexpr (kLast) {
     const Raw<n> results[4] = {E::pack(Op::finish(a, divisor)), E::pack(Op::finish(b, divisor)),
                                E::pack(Op::finish(c, divisor)), E::pack(Op::finish(d, divisor))};
-    for (size_t i = 0; i < 4; i++) store<n>(o.dst + at + i * n, results[i]);
-    if (o.dst2 != nullptr)
-      for (size_t i = 0; i < 4; i++) store<n>(o.dst2 + at + i * n, results[i]);
+    for (size_t j = 0; j < o.dsts; j++)
+      for (size_t i = 0; i < 4; i++) store<n>(o.destination(j, at + i * n), results[i]);
   } else {
     sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
   }
@@ -80,8 +80,7 @@ UNISONO_INLINE void fold_one(const Operands& o, size_t at, typename E::V divisor
   auto a = Op::first(E::unpack(load<n>(o.source(0, at))));
   for (size_t q = 1; q < o.k; q++) a = Op::fold(a, E::unpack(load<n>(o.source(q, at))));
   const Raw<n> result = E::pack(Op::finish(a, divisor));
-  store<n>(o.dst + at, result);
-  if (o.dst2 != nullptr) store<n>(o.dst2 + at, result);
+  for (size_t j = 0; j < o.dsts; j++) store<n>(o.destination(j, at), result);
 }
 template <class E, class Op>
 UNISONO_INLINE void fold_part(const Operands& o, size_t at, size_t bytes, typename E::V divisor) {
@@ -89,8 +88,7 @@ UNISONO_INLINE void fold_part(const Operands& o, size_t at, size_t bytes, typena
   auto a = Op::first(E::unpack(load_part<n>(o.source(0, at), bytes)));
   for (size_t q = 1; q < o.k; q++) a = Op::fold(a, E::unpack(load_part<n>(o.source(q, at), bytes)));
   const Raw<n> result = E::pack(Op::finish(a, divisor));
-  store_part<n>(o.dst + at, result, bytes);
-  if (o.dst2 != nullptr) store_part<n>(o.dst2 + at, result, bytes);
+  for (size_t j = 0; j < o.dsts; j++) store_part<n>(o.destination(j, at), result, bytes);
 }
 
 template <class E, class Op>
@@ -106,15 +104,16 @@ void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
 }
 
 template <class E, class Op>
-void reduce(void* dst, void* dst2, const void* const* src, size_t k, size_t count, int32_t) noexcept {
-  const Operands o{static_cast<char*>(dst), static_cast<char*>(dst2), src, k};
+void reduce(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t) noexcept {
+  const Operands o{dst, dsts, src, k};
   fold_all<E, Op>(o, count, typename E::V{});
 }
 template <class E>
-void reduce_sum(void* dst, void* dst2, const void* const* src, size_t k, size_t count, int32_t divisor) noexcept {
-  if (divisor <= 1) return reduce<E, Sum<Floats>>(dst, dst2, src, k, count, divisor);
+void reduce_sum(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count,
+                int32_t divisor) noexcept {
+  if (divisor <= 1) return reduce<E, Sum<Floats>>(dst, dsts, src, k, count, divisor);
   using Lane = decltype(typename E::V{}[0] + 0);
-  const Operands o{static_cast<char*>(dst), static_cast<char*>(dst2), src, k};
+  const Operands o{dst, dsts, src, k};
   fold_all<E, Average>(o, count, typename E::V{} + static_cast<Lane>(divisor));
 }
 
