@@ -109,7 +109,7 @@ $(STAMPS)/package: $(SOURCES) $(STAMPS)/requirements | deps
 	@mkdir -p build
 	@echo "build: the package (a few minutes the first time; all of it in build/package.log)"
 	@CMAKE_CXX_COMPILER_LAUNCHER=ccache $(BIN)/python -m pip --disable-pip-version-check install -v --no-build-isolation --no-deps \
-	    --force-reinstall -C cmake.define.UNISONO_WERROR=$(WERROR) . 2>&1 | tee build/package.log \
+	    --force-reinstall --config-settings=cmake.define.UNISONO_WERROR=$(WERROR) . 2>&1 | tee build/package.log \
 	  | { grep --line-buffered -E '^ *\[[0-9]+/[0-9]+\] [BL]' | stdbuf -oL cut -c1-120 || true; } \
 	  || { grep -E -A 8 'error:|CMake Error' build/package.log | head -n 40 >&2; echo "make build: failed; all of it is in build/package.log" >&2; exit 1; }
 	@test ! -x $(BIN)/unisono || $(BIN)/unisono --help > /dev/null
