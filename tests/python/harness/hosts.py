@@ -34,7 +34,7 @@ def why_no_hosts() -> str | None:
 
 
 class Hosts:
-    """So many hosts, 10.77.0.1 and up, while the `with` block lasts. mbit: what a link carries each way; 0: no limit."""
+    """So many hosts, 10.77.0.1 and up, while the block lasts. mbit: what a link carries each way; 0: no limit."""
 
     def __init__(self, count: int, mbit: int = 0) -> None:
         """Make them at __enter__."""
