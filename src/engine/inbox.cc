@@ -33,7 +33,23 @@ std::optional<Discord> Inbox::begin(std::uint64_t sequence, const Signature& sig
 
 std::optional<Discord> Inbox::on_probe(int rank, const FrameHeader& header) {
   probes_[rank] = header;
+  note_begun(rank, header.sequence);
   return check(rank, header);
+}
+
+void Inbox::note_begun(int rank, std::uint64_t sequence) {
+  std::uint64_t& known = begun_[static_cast<std::size_t>(rank)];
+  news_ |= sequence > known;
+  known = std::max(known, sequence);
+}
+
+void Inbox::merge_begun(std::span<const std::byte> payload) {
+  if (payload.size() != begun_.size() * sizeof(std::uint64_t)) return;
+  for (int rank = 0; rank < size_; rank++) {
+    std::uint64_t sequence = 0;
+    std::memcpy(&sequence, payload.data() + static_cast<std::size_t>(rank) * sizeof sequence, sizeof sequence);
+    note_begun(rank, sequence);
+  }
 }
 
 void Inbox::end(std::uint64_t sequence) {
@@ -131,6 +147,7 @@ std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::op
   }
   discord = check(rank, header);
   if (discord) return Sink{};
+  note_begun(rank, header.sequence);
   if (active_ && header.sequence == sequence_) {
     const auto post = posts_.find(key(rank, header));
     if (post != posts_.end()) {

@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/stream.h"
@@ -33,7 +35,7 @@ struct Discord {
 /// Thread-safety: under the messenger's lock.
 class Inbox {
  public:
-  explicit Inbox(int size) : size_(size) {}
+  explicit Inbox(int size) : size_(size), begun_(size) {}
 
   // --- collectives: one at a time in a group --------------------------------------------------------------------
   /// Operation `sequence` begins here; a frame that came early may already show that somebody called something else.
@@ -45,6 +47,15 @@ class Inbox {
 
   /// What `rank` says it waits in; it may be a number that has not begun here yet.
   std::optional<Discord> on_probe(int rank, const FrameHeader& header);
+
+  // --- how far everybody is, as far as it is known here: probes carry it on ------------------------------------------
+  /// The newest collective that each rank is known to have begun.
+  const std::vector<std::uint64_t>& begun() const noexcept { return begun_; }
+  void note_begun(int rank, std::uint64_t sequence);
+  /// What another rank knows, size() numbers; anything else is ignored.
+  void merge_begun(std::span<const std::byte> payload);
+  /// Whether something was learned that the others may not know, since this was asked last.
+  bool take_news() noexcept { return std::exchange(news_, false); }
 
   // --- point to point ---------------------------------------------------------------------------------------------
   /// `source` -1: from anybody. Completes at once when it is there.
@@ -87,6 +98,8 @@ class Inbox {
                              const std::shared_ptr<Completion>& completion, Deferred& deferred);
 
   int size_;
+  std::vector<std::uint64_t> begun_;
+  bool news_ = false;
   bool active_ = false;
   std::uint64_t sequence_ = 0;  ///< of the newest operation that began here
   Signature signature_;

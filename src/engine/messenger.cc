@@ -291,7 +291,7 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
     const int from = probed ? rank_of(*probed, stream.peer()) : -1;
     if (from >= 0 && !probed->failure->failed())
       if (auto discord = probed->inbox.on_probe(from, header)) report_discord(header.group, *probed, *discord);
-    return Sink{};
+    return keep_bytes();
   }
   if (header.kind != FrameKind::collective && header.kind != FrameKind::message) return Sink{};
   GroupState* group = find(header.group);
@@ -329,6 +329,8 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
       return;
     }
     case FrameKind::probe:
+      if (GroupState* probed = find(header.group); probed != nullptr && sink.parcel)
+        probed->inbox.merge_begun(sink.parcel->data);
       return;
     case FrameKind::goodbye:
       peer_left(stream.peer());

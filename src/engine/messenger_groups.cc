@@ -86,6 +86,9 @@ void Messenger::probe(std::uint64_t id, std::uint64_t sequence, const Signature&
   const std::lock_guard lock(mutex_);
   GroupState* group = find(id);
   if (group == nullptr) return;
+  group->inbox.note_begun(group->rank, sequence);
+  group->inbox.take_news();
+  const auto known = std::as_bytes(std::span(group->inbox.begun()));
   for (const int peer : group->members) {
     if (peer < 0 || peers_[peer].gone() || peers_[peer].streams.empty()) continue;
     OutFrame frame;
@@ -93,8 +96,28 @@ void Messenger::probe(std::uint64_t id, std::uint64_t sequence, const Signature&
     frame.header.group = id;
     frame.header.sequence = sequence;
     frame.header.signature = signature;
+    frame.header.length = known.size();
+    frame.owned.assign(known.begin(), known.end());
+    frame.parts = {transport::ConstPart(frame.owned)};
     enqueue(peer, std::move(frame));
   }
+}
+
+bool Messenger::heard_news(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  GroupState* group = find(id);
+  return group != nullptr && group->inbox.take_news();
+}
+
+std::vector<int> Messenger::not_begun(std::uint64_t id, std::uint64_t sequence) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  if (const auto it = groups_.find(id); it != groups_.end()) {
+    const std::vector<std::uint64_t>& begun = it->second.inbox.begun();
+    for (std::size_t q = 0; q < begun.size(); q++)
+      if (begun[q] < sequence && static_cast<int>(q) != it->second.rank) ranks.push_back(static_cast<int>(q));
+  }
+  return ranks;
 }
 
 void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, std::vector<MutablePart> parts,

@@ -9,6 +9,9 @@ using group::Progress;
 
 namespace {
 
+/// An operation that has not ended after this time tells the others what it waits in.
+constexpr Duration kStalled = std::chrono::milliseconds(200);
+
 /// The baton of a group: whoever holds it runs its operations.
 class Baton {
  public:
@@ -163,7 +166,7 @@ Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective c
 /// Under the baton: the operation at the head gets its number, its algorithm and its plan.
 bool GroupImpl::begin(Pending& p) {
   p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
-  p.probe_at = saturating_add(parts_.context->clock.now(), std::chrono::milliseconds(200));
+  p.probe_at = saturating_add(parts_.context->clock.now(), kStalled);
   if (const auto tiny = inline_call(p.call, p.requested)) {
     p.operation =
         std::make_unique<engine::InlineOperation>(*tiny, *parts_.domain, signature_of(p.call, nullptr), p.sequence);
@@ -242,7 +245,8 @@ Status GroupImpl::check_on(Pending& p) {
   const TimePoint now = parts_.context->clock.now();
   if (now < next_check_) return {};
   next_check_ = saturating_add(now, std::chrono::milliseconds(10));
-  if (now >= p.probe_at) {
+  const bool stalled = now >= saturating_add(p.started, kStalled);
+  if (now >= p.probe_at || (stalled && parts_.context->messenger->heard_news(parts_.id))) {
     parts_.context->messenger->probe(parts_.id, p.sequence, signature_of(p.call, p.requested));
     p.probe_at = saturating_add(now, std::chrono::seconds(5));
   }
@@ -253,6 +257,10 @@ Status GroupImpl::check_on(Pending& p) {
     return {};
   }
   if (now < p.deadline) return {};
+  // Neighbours that we wait for may only be waiting themselves: probes have told who never came.
+  if (parts_.domain == nullptr && now >= saturating_add(p.started, 2 * kStalled))
+    if (const auto absent = parts_.context->messenger->not_begun(parts_.id, p.sequence); !absent.empty())
+      return late(p.sequence, absent);
   return late(p.sequence, waiting);
 }
 
