@@ -1,0 +1,95 @@
+"""Ranks that stay: processes that joined a c10d group, and run functions of hook_cases one after the other."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+LIMIT = 60.0  # seconds for one function on all ranks
+
+
+def serve(pipe: Connection, backend: str, rank: int, size: int, store: str) -> None:
+    """A rank: join, then run what comes through the pipe until it ends."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    if backend == "unisono":
+        pass
+    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=size)
+    while True:
+        task = pipe.recv()
+        if task is None:
+            break
+        function, arguments = task
+        torch.manual_seed(0)
+        try:
+            pipe.send((True, function(**arguments)))
+        except BaseException:
+            pipe.send((False, traceback.format_exc()))
+    dist.destroy_process_group()
+
+
+class World:
+    """`world.run(function, ...)`: what the function returned on each rank."""
+
+    def __init__(self, backend: str, size: int, folder: Path) -> None:
+        self.backend, self.size = backend, size
+        context = multiprocessing.get_context("spawn")
+        pairs = [context.Pipe() for _ in range(size)]
+        self._pipes = [mine for mine, _ in pairs]
+        store = str(folder / "store")
+        self._processes = [
+            context.Process(target=serve, args=(theirs, backend, rank, size, store), daemon=True)
+            for rank, (_, theirs) in enumerate(pairs)
+        ]
+        for process in self._processes:
+            process.start()
+        for _, theirs in pairs:
+            theirs.close()
+
+    def run(self, function: Callable[..., Any], **arguments: Any) -> list[Any]:
+        """The results by rank. AssertionError when a rank raises; or dies or hangs, and then the world is over."""
+        for pipe in self._pipes:
+            pipe.send((function, arguments))
+        deadline = time.monotonic() + LIMIT
+        answers, failures = [], []
+        for rank, pipe in enumerate(self._pipes):
+            if not pipe.poll(max(0.0, deadline - time.monotonic())):
+                failures.append(f"rank {rank} did not answer within {LIMIT} s")
+                continue
+            try:
+                good, answer = pipe.recv()
+            except EOFError:
+                failures.append(f"rank {rank} ended")
+                continue
+            answers.append(answer)
+            if not good:
+                failures.append(f"rank {rank}: {answer}")
+        if len(answers) < self.size:
+            self.kill()
+        if failures:
+            raise AssertionError("\n".join(failures))
+        return answers
+
+    def close(self) -> None:
+        """Let ranks leave; kill those who do not."""
+        for pipe, process in zip(self._pipes, self._processes, strict=True):
+            if process.is_alive():
+                pipe.send(None)
+        for process in self._processes:
+            process.join(10)
+        self.kill()
+
+    def kill(self) -> None:
+        """End all ranks."""
+        for process in self._processes:
+            process.kill()
+            process.join()

@@ -1,0 +1,88 @@
+"""Clipping and noise: the whole step is clipped, the noise is as wide as it was said, and doubt ends the step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import hook_cases as cases
+import numpy as np
+import pytest
+from hook_world import World
+from unisono.torch import hooks
+
+pytest_plugins = ["hook_fixtures"]
+
+SHAPES = [(60, 50), (7,), (80, 50), (64,)]
+COUNT = 60 * 50 + 7 + 80 * 50 + 64
+SEEDS = [11, 22, 33]
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0])
+def test_the_whole_step_is_clipped(world: World, scale: float) -> None:
+    results = world.run(cases.noised, norm=2.5, noise=0.0, seeds=SEEDS, shapes=SHAPES, scale=scale)
+    clipped = []
+    for rank in range(world.size):
+        own = scale * cases.integer_gradient(rank, 0, COUNT).numpy()
+        clipped.append(own * min(1.0, 2.5 / np.linalg.norm(own)))
+    assert (np.linalg.norm(clipped[0]) < 2) == (scale < 1)
+    for ours in results:
+        np.testing.assert_allclose(ours, np.mean(clipped, axis=0), rtol=1e-12, atol=1e-20)
+
+
+def test_the_noise_of_all_ranks_together_is_as_wide_as_it_was_said(world: World) -> None:
+    norm, noise = 3.0, 1.7
+    results = world.run(cases.noised, norm=norm, noise=noise, seeds=SEEDS, shapes=SHAPES, scale=0.0)
+    expected = noise * norm / world.size
+    # The deviation of an estimate of a deviation from N samples is 1/sqrt(2N) of it; five of them.
+    assert results[0].std() == pytest.approx(expected, rel=5 / math.sqrt(2 * COUNT))
+    assert abs(results[0].mean()) < 5 * expected / math.sqrt(COUNT)
+    for ours in results:
+        assert np.array_equal(ours, results[0]), "ranks have different gradients"
+
+
+def test_seeds_make_it_repeatable_and_other_seeds_other_noise(world: World) -> None:
+    arguments = {"norm": 1.0, "noise": 1.0, "shapes": SHAPES, "scale": 0.0}
+    first, again, other = (world.run(cases.noised, seeds=seeds, **arguments)[0] for seeds in (SEEDS, SEEDS, [4, 5, 6]))
+    assert np.array_equal(first, again)
+    assert abs(np.corrcoef(first, other)[0, 1]) < 5 / math.sqrt(COUNT)
+
+
+def test_the_same_noise_on_two_ranks_is_refused(world: World) -> None:
+    seeds = [7, 8, 8] if world.size == 3 else [8, 8]
+    twins = [1, 2] if world.size == 3 else [0, 1]
+    arguments = {"norm": 1.0, "noise": 1.0, "seeds": seeds, "shapes": SHAPES, "scale": 0.0}
+    for said in world.run(cases.refusal, case=cases.noised, **arguments):
+        assert f"ranks {twins} would draw the same noise" in said
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf])
+def test_a_gradient_that_cannot_be_clipped_is_not_sent(world: World, scale: float) -> None:
+    arguments = {"norm": 1.0, "noise": 0.0, "seeds": SEEDS, "shapes": SHAPES, "scale": scale}
+    for rank, said in enumerate(world.run(cases.refusal, case=cases.noised, **arguments)):
+        assert "cannot be clipped: nothing was sent" in said and f"rank {rank}, step 0" in said
+
+
+def test_a_rank_that_joined_still_adds_its_noise(world: World) -> None:
+    reducer: tuple[Any, ...] = ("ClippedNoisy", {"norm": 1.0, "noise": 500.0}, ("Mean", {}))
+    batches = [1] * (world.size - 1) + [2]
+    last = world.run(cases.joined, reducer=reducer, batches=batches)[-1][1][0]
+    # Noise of one rank alone would be narrower by the root of the ranks; the gradient itself is nothing beside it.
+    assert last.std() == pytest.approx(500.0 / world.size, rel=5 / math.sqrt(2 * len(last)))
+
+
+def test_weights_inside_are_refused() -> None:
+    for inner in (hooks.WeightedMean(), cases.Recorder(hooks.WeightedMean())):
+        with pytest.raises(ValueError, match=r"WeightedMean\(ClippedNoisy"):
+            hooks.ClippedNoisy(inner, norm=1.0, noise=1.0)
+
+
+@pytest.mark.parametrize(("norm", "noise"), [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, -1.0), (1.0, math.inf)])
+def test_parameters_that_promise_nothing_are_refused(norm: float, noise: float) -> None:
+    with pytest.raises(ValueError, match="the norm must be positive"):
+        hooks.ClippedNoisy(hooks.Mean(), norm=norm, noise=noise)
+
+
+def test_without_a_generator_noise_is_nobodys_to_foresee() -> None:
+    first, second = (hooks.ClippedNoisy(hooks.Mean(), norm=1.0, noise=1.0) for _ in range(2))
+    assert first.generator.initial_seed() != second.generator.initial_seed()
