@@ -42,11 +42,11 @@ demo: build $(STAMPS)/dev ## train a classifier on real data with four ranks, an
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
 
 .PHONY: test
-test: build $(STAMPS)/dev $(STAMPS)/torch ## everything CI checks; STAGES="layers cpp" for a part
+test: $(STAMPS)/torch-backend ## everything CI checks; STAGES="layers cpp" for a part
 	@$(BIN)/python tools/run_tests.py --werror $(WERROR) $(STAGES)
 
 .PHONY: test-long
-test-long: build $(STAMPS)/dev $(STAMPS)/torch ## the same with more seeds, and every sanitizer over every C++ test
+test-long: $(STAMPS)/torch-backend ## the same with more seeds, and every sanitizer over every C++ test
 	@$(BIN)/python tools/run_tests.py --long --werror $(WERROR) $(STAGES)
 
 .PHONY: lint
@@ -70,7 +70,7 @@ docs: build ## write the list of algorithms into docs/algorithms.md
 	@mv build/algorithms.md docs/algorithms.md
 
 .PHONY: bench-compare
-bench-compare: build $(STAMPS)/dev $(STAMPS)/torch ## measure unisono beside Gloo, Open MPI and MPICH (installs them)
+bench-compare: $(STAMPS)/torch-backend ## measure unisono beside Gloo, Open MPI and MPICH (installs them)
 	@tools/install_deps.sh --peers
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bench/compare
 
@@ -100,8 +100,13 @@ $(STAMPS)/dev: tools/requirements-dev.txt $(STAMPS)/requirements
 	@touch $@
 
 $(STAMPS)/torch: tools/requirements-torch.txt $(STAMPS)/dev
-	@echo "venv: torch, for the tests that hand over its tensors"
+	@echo "venv: torch, which the tests use"
 	@$(PIP) install -r $<
+	@touch $@
+
+# The PyTorch back end, in the user's cache: compiled after the package, which does not need torch to be built.
+$(STAMPS)/torch-backend: $(STAMPS)/package $(STAMPS)/torch
+	@CMAKE_CXX_COMPILER_LAUNCHER=ccache $(BIN)/python -m unisono.torch._build
 	@touch $@
 
 # Built in build/python, which stays: only what changed is compiled. Ninja's progress is shown, the rest is in the log.

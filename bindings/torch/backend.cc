@@ -1,0 +1,158 @@
+#include "backend.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "errors.h"
+#include "store.h"
+
+namespace unisono::torch_backend {
+namespace {
+
+std::string place_of(const Backend::Options& options) {
+  std::string text = c10::str(" on group \"", options.group_name, "\"");
+  if (!options.global_ranks_in_group.empty())
+    text += c10::str(" (global ranks ", c10::Join(", ", options.global_ranks_in_group), ")");
+  return text;
+}
+
+int global_rank(const Backend::Options& options, int rank) {
+  const auto& ranks = options.global_ranks_in_group;
+  return ranks.empty() ? rank : static_cast<int>(ranks.at(static_cast<std::size_t>(rank)));
+}
+
+}  // namespace
+
+Backend::Backend(std::shared_ptr<Worlds> worlds, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                 c10::intrusive_ptr<Options> options)
+    : c10d::Backend(rank, size),
+      options_(std::move(options)),
+      worlds_(std::move(worlds)),
+      where_(place_of(*options_)),
+      timeout_ms_(options_->timeout.count()) {
+  try {
+    const auto ours = std::make_shared<TorchStore>(store);
+    const Duration timeout = options_->timeout;
+    const bool everybody = options_->global_ranks_in_group.empty();
+    world_ = everybody ? worlds_->found(*ours, rank, size, timeout)
+                       : worlds_->share(*ours, global_rank(*options_, rank), size, timeout);
+    *group_ = world_->context.create_group(ours, rank, size, options_->group_name);
+    // When all are through, all have read: a group that is made over the same store later must not find this one's addresses.
+    group_->barrier({{}, timeout});
+    ours->forget();
+    worlds_->enlist(group_);
+  } catch (const Timeout& e) {
+    // Before the group exists, a rank that is missing is the store's news.
+    C10_THROW_ERROR(DistStoreError, c10::str(describe("unisono: joining"), ": timeout : ", e.what()));
+  } catch (const Error&) {
+    rethrow_translated(describe("unisono: joining"));
+  }
+  init();
+}
+
+void Backend::setTimeout(milliseconds timeout) {
+  options_->timeout = timeout;
+  timeout_ms_.store(timeout.count(), std::memory_order_relaxed);
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const std::vector<int>& ranks,
+                                                 const c10::intrusive_ptr<c10d::Backend::Options>& opts) {
+  const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
+  if (mine == ranks.end()) return nullptr;
+  auto options = c10::make_intrusive<Options>(opts ? opts->timeout : options_->timeout);
+  if (opts) {
+    options->group_name = opts->group_name;
+    options->group_desc = opts->group_desc;
+  }
+  for (const int r : ranks)
+    options->global_ranks_in_group.push_back(static_cast<std::uint64_t>(global_rank(*options_, r)));
+  return c10::make_intrusive<Backend>(worlds_, store, static_cast<int>(mine - ranks.begin()),
+                                      static_cast<int>(ranks.size()), std::move(options));
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const c10::intrusive_ptr<c10d::Backend::Options>& opts,
+                                                 const int& rank, const int& size) {
+  auto options = c10::make_intrusive<Options>(opts ? opts->timeout : options_->timeout);
+  if (opts) {
+    options->group_name = opts->group_name;
+    options->group_desc = opts->group_desc;
+  }
+  return c10::make_intrusive<Backend>(worlds_, store, rank, size, std::move(options));
+}
+
+void Backend::abort() { abort_because("its process group was aborted"); }
+
+void Backend::abort_because(const std::string& reason) {
+  try {
+    group_->abort(reason);
+  } catch (const Error&) {
+    rethrow_translated(describe("unisono: abort"));
+  }
+}
+
+void Backend::shutdown() {
+  try {
+    group_->destroy();
+  } catch (const Error&) {
+    rethrow_translated(describe("unisono: shutdown"));
+  }
+}
+
+c10d::ErrorType Backend::getError() {
+  switch (health_->failure.load()) {
+    case Failure::none:
+      return c10d::ErrorType::SUCCESS;
+    case Failure::timeout:
+      return c10d::ErrorType::TIMEOUT;
+    case Failure::remote:
+      return c10d::ErrorType::REMOTE_ERROR;
+    default:
+      return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
+Duration Backend::limit(milliseconds timeout) const {
+  return timeout == c10d::kUnsetTimeout ? milliseconds(timeout_ms_.load(std::memory_order_relaxed)) : timeout;
+}
+
+std::string Backend::describe(const char* title) const { return title + where_; }
+
+void Backend::check_root(std::int64_t root, const char* what) const {
+  TORCH_CHECK(root >= 0 && root < size_, what, ": root ", root, " is out of range: the group has ranks 0 to ",
+              size_ - 1, ". Nothing was sent");
+}
+
+Backend::WorkPtr Backend::launch(Operation operation, bool async, milliseconds timeout) {
+  sequence_.fetch_add(1, std::memory_order_relaxed);
+  Recording recording = Recording::begin(operation.title, operation.inputs);
+  operation.call.options.timeout = limit(timeout);
+  try {
+    if (async) {
+      const Call call = operation.call;  // its spans keep referring to the operation's vectors, which only change hands
+      return in_flight(std::move(operation), std::move(recording), group_->start(call));
+    }
+    operation.call.options.interrupted = &python_interrupted;
+    group_->run(operation.call);
+  } catch (const Error&) {
+    health_->failure.store(kind_of(std::current_exception()));
+    throw_python_error();
+    rethrow_translated(describe(operation.title));
+  }
+  if (operation.finish) operation.finish();
+  recording.end();
+  return nullptr;
+}
+
+Backend::WorkPtr Backend::in_flight(Operation operation, Recording recording, unisono::Work work) {
+  const c10d::OpType type = operation.type;
+  std::string what = describe(operation.title);
+  auto flight = std::make_shared<Flight>(std::move(operation), std::move(recording), std::move(work), std::move(what),
+                                         world_, health_);
+  flight->begin();
+  return c10::make_intrusive<PendingWork>(rank_, type, getSequenceNumberForGroup(), std::move(flight));
+}
+
+}  // namespace unisono::torch_backend

@@ -1,0 +1,115 @@
+#pragma once
+/// The c10d back end "unisono".
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <unisono/group.hpp>
+#include <vector>
+
+#include "operation.h"
+#include "work.h"
+#include "world.h"
+
+namespace unisono::torch_backend {
+
+/// A process group of torch over a unisono::Group. Collectives come to one unisono::Call each. A call with opts.asyncOp false runs
+/// in the calling thread and returns nullptr, which c10d takes for "done"; otherwise a Work. Whatever is wrong with the arguments
+/// is thrown before anything is sent.
+///
+/// Thread-safety: any thread; all ranks must issue collectives in the same order. Messages and collectives do not hold each
+/// other up. Methods that wait must not be called with Python's lock held (torch's bindings release it).
+class Backend final : public c10d::Backend {
+ public:
+  struct Options final : c10d::Backend::Options {
+    explicit Options(std::chrono::milliseconds limit = kBackendDefaultTimeout)
+        : c10d::Backend::Options("unisono", limit) {}
+  };
+  using Tensors = std::vector<at::Tensor>;
+  using Lists = std::vector<Tensors>;
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  /// Join: waits until all `size` ranks are there. `options` names the group and its ranks in the job's numbering
+  /// (global_ranks_in_group, empty for the default group); it is kept and not copied.
+  Backend(std::shared_ptr<Worlds> worlds, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+          c10::intrusive_ptr<Options> options);
+
+  const std::string getBackendName() const override { return "unisono"; }
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  const c10::intrusive_ptr<Options>& options() const { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& opts) override;
+  c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& opts, const int& rank,
+                                          const int& size) override;
+  /// Every operation in flight ends with an error, here and on the other ranks; so does every later call.
+  void abort() override;
+  /// Abort with a reason that the other ranks read.
+  void abort_because(const std::string& reason);
+  /// Finish what is in flight and leave the group.
+  void shutdown() override;
+  c10d::ErrorType getError() override;
+  /// Numbers begin at 0 on all ranks: there is nothing to agree on.
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(std::memory_order_relaxed); }
+  void enableCollectivesTiming() override {}
+  /// "shm", "tcp", "mixed", "self".
+  std::string transport() const { return std::string(group_->transport()); }
+
+  // --- reductions.cc
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
+  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& opts) override;
+  // --- sparse.cc
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  // --- movements.cc
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
+  WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_coalesced(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override;
+  WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& opts) override;
+  // --- exchanges.cc
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
+                        std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& opts) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override;
+  WorkPtr barrier(const c10d::BarrierOptions& opts) override;
+  // --- messages.cc
+  WorkPtr send(Tensors& tensors, int dst, int tag) override;
+  WorkPtr recv(Tensors& tensors, int src, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
+
+ private:
+  using milliseconds = std::chrono::milliseconds;
+
+  /// Run it (async false: nullptr) or start it.
+  WorkPtr launch(Operation operation, bool async, milliseconds timeout);
+  WorkPtr receive(Tensors& tensors, int src, int tag, const char* title, c10d::OpType type);
+  WorkPtr in_flight(Operation operation, Recording recording, unisono::Work work);
+  Duration limit(milliseconds timeout) const;
+  /// "unisono:all_reduce on group "3" (global ranks 0, 2)".
+  std::string describe(const char* title) const;
+  void check_root(std::int64_t root, const char* what) const;
+
+  const c10::intrusive_ptr<Options> options_;
+  const std::shared_ptr<Worlds> worlds_;
+  std::shared_ptr<World> world_;
+  std::string where_;  // of describe()
+  const std::shared_ptr<Group> group_ = std::make_shared<Group>();
+  std::atomic<std::int64_t> timeout_ms_;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::int64_t> monitored_{0};
+  std::shared_ptr<Health> health_ = std::make_shared<Health>();
+};
+
+}  // namespace unisono::torch_backend

@@ -1,0 +1,34 @@
+#pragma once
+/// unisono's errors as those that torch's users catch.
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <string>
+
+namespace unisono::torch_backend {
+
+/// How a finished group or operation is to be reported by c10d::Backend::getError() and Work::getFutureResult().
+enum class Failure : unsigned char { none, timeout, communication, remote };
+
+/// `error` (one of unisono's) as an exception that PyTorch hands to Python: RankFailure, Mismatch, Timeout and Aborted become
+/// DistBackendError, a refusing system or a stranger DistNetworkError, the caller's mistakes RuntimeError. The text is
+/// unisono's, behind "what: ". Anything else is returned as it is. Thread-safety: any thread.
+std::exception_ptr translate(const std::exception_ptr& error, const std::string& what);
+
+/// What kind of failure an untranslated error is.
+Failure kind_of(const std::exception_ptr& error) noexcept;
+
+/// Throw translate(current exception). Called in a catch block.
+[[noreturn]] void rethrow_translated(const std::string& what);
+
+/// For Options::interrupted: lets Python run its signal handlers (Ctrl-C); true when one raised.
+bool python_interrupted() noexcept;
+
+/// When a signal handler raised in this thread: throw what it raised. No GIL needed.
+void throw_python_error();
+
+/// Run signal handlers, and throw what one raised. No GIL needed.
+void check_signals();
+
+}  // namespace unisono::torch_backend

@@ -1,0 +1,68 @@
+#pragma once
+/// One call of a c10d operation, ready to run: what unisono is asked for, which tensors that touches, what is left to do after.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <unisono/group.hpp>
+#include <utility>
+#include <vector>
+
+namespace unisono::torch_backend {
+
+/// What a future holds: a list of tensors, or (all_gather, gather) a list of lists.
+struct Outcome {
+  std::vector<std::vector<at::Tensor>> tensors;
+  bool nested = false;
+};
+
+/// Movable. The tensors in `inputs` and `landing` own the memory that `call` points to.
+struct Operation {
+  Operation(c10d::OpType type_, const char* title_) : type(type_), title(title_) {}
+
+  c10d::OpType type;
+  const char* title;  ///< for the profiler and for errors: "unisono:all_reduce"
+  Call call;
+  std::vector<std::int64_t> counts, output_counts;  ///< what call.counts and call.output_counts refer to
+  std::vector<at::Tensor> inputs;                   ///< what is read, as the user gave it (profiler) or packed
+  at::Tensor source, landing;                       ///< the memory that is read and written
+  Outcome outcome;                                  ///< what the future holds
+  std::function<void()> finish;  ///< after success: from the landing to the user's tensors. May be empty
+
+  void read(const at::Tensor& packed, const void* data) {
+    source = packed;
+    call.input = data;
+  }
+  void use_counts() {
+    call.counts = counts;
+    call.output_counts = output_counts;
+  }
+};
+
+/// An event in the profiler's trace, from begin() until the last reference or end(). Nothing when no profiler runs.
+class Recording {
+ public:
+  static Recording begin(const char* title, at::TensorList inputs) {
+    auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
+    if (!callbacks) return {};
+    Recording r;
+    r.event_ = std::make_unique<at::RecordFunction>(std::move(*callbacks));
+    r.event_->_setAsync();  // it may end in another thread
+    std::vector<c10::IValue> values(inputs.begin(), inputs.end());
+    r.event_->before(title, &values);
+    return r;
+  }
+  void end() noexcept {
+    if (event_) event_->end();
+    event_.reset();
+  }
+
+ private:
+  std::unique_ptr<at::RecordFunction> event_;
+};
+
+}  // namespace unisono::torch_backend

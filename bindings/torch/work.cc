@@ -1,0 +1,198 @@
+#include "work.h"
+
+#include <ATen/ThreadLocalState.h>
+#include <c10/util/Logging.h>
+
+#include <algorithm>
+
+namespace unisono::torch_backend {
+namespace {
+
+using c10::ivalue::Future;
+using std::chrono::milliseconds;
+using SteadyClock = std::chrono::steady_clock;
+
+c10::IValue value_of(const Outcome& outcome) {
+  if (!outcome.nested)
+    return c10::IValue(outcome.tensors.empty() ? std::vector<at::Tensor>{} : outcome.tensors.front());
+  return c10::IValue(outcome.tensors);
+}
+
+c10::TypePtr type_of(const Outcome& outcome) {
+  const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
+  return outcome.nested ? c10::ListType::create(list) : list;
+}
+
+c10d::WorkResult result_of(Failure failure) {
+  switch (failure) {
+    case Failure::none:
+      return c10d::WorkResult::SUCCESS;
+    case Failure::timeout:
+      return c10d::WorkResult::TIMEOUT;
+    default:
+      return c10d::WorkResult::COMM_ERROR;
+  }
+}
+
+}  // namespace
+
+Flight::Flight(Operation operation, Recording recording, unisono::Work work, std::string what,
+               std::shared_ptr<World> world, std::shared_ptr<Health> health)
+    : work_(std::move(work)),
+      what_(std::move(what)),
+      world_(std::move(world)),
+      health_(std::move(health)),
+      outcome_(std::move(operation.outcome)),
+      operation_(std::make_unique<Operation>(std::move(operation))),
+      recording_(std::move(recording)) {}
+
+void Flight::begin() {
+  if (!operation_->finish) return;
+  const std::lock_guard lock(mutex_);
+  watch();
+}
+
+/// Under mutex_: have settle() and the futures' completion run in a thread of the executor when the operation is done.
+void Flight::watch() {
+  if (std::exchange(watched_, true)) return;
+  work_.on_done([flight = shared_from_this()]() mutable {
+    // In the progress thread, which must not wait for anybody: not for a callback, nor for Python's lock, which freeing a tensor
+    // may need. So the flight moves on.
+    const std::shared_ptr<World> world = flight->world_;
+    world->executor.post([flight = std::move(flight)] {
+      flight->settle();
+      flight->complete_futures();
+    });
+  });
+}
+
+void Flight::let_go(std::shared_ptr<Flight> flight) {
+  if (!flight || flight->settled_.load(std::memory_order_acquire)) return;
+  Flight& f = *flight;
+  const std::lock_guard lock(f.mutex_);
+  if (f.work_.done()) return;
+  f.watch();
+}
+
+void Flight::settle() {
+  if (settled_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(mutex_);
+  if (settled_.load(std::memory_order_relaxed)) return;
+  try {
+    const std::exception_ptr raw = work_.error();
+    failure_ = kind_of(raw);
+    error_ = translate(raw, what_);
+    if (!error_ && operation_->finish) operation_->finish();
+  } catch (...) {
+    error_ = std::current_exception();
+    failure_ = Failure::communication;
+  }
+  if (failure_ != Failure::none) health_->failure.store(failure_);
+  recording_.end();
+  operation_.reset();  // inputs and staging memory can go
+  settled_.store(true, std::memory_order_release);
+}
+
+bool Flight::completed() {
+  if (settled_.load(std::memory_order_acquire)) return true;
+  if (!work_.done()) return false;
+  settle();
+  return true;
+}
+
+void Flight::wait(milliseconds limit) {
+  const auto until = SteadyClock::now() + limit;
+  while (!work_.done()) {
+    // In slices, so that Ctrl-C is heard.
+    Duration slice = milliseconds(100);
+    if (limit > milliseconds(0)) slice = std::clamp<Duration>(until - SteadyClock::now(), Duration(0), slice);
+    try {
+      work_.wait(slice);
+    } catch (const Error&) {
+      if (work_.done()) break;
+      if (limit > milliseconds(0) && SteadyClock::now() >= until)
+        C10_THROW_ERROR(DistBackendError, c10::str(what_, ": timeout : wait() gave up after ", limit.count(),
+                                                   " ms; the operation goes on: wait again, or abort the group"));
+      check_signals();
+    }
+  }
+  settle();
+  c10::intrusive_ptr<Future> future;
+  {
+    const std::lock_guard lock(mutex_);
+    future = future_;
+  }
+  if (error_) std::rethrow_exception(error_);
+  if (future) future->wait();  // who has waited for the work finds its future completed
+}
+
+std::exception_ptr Flight::error() {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+c10::intrusive_ptr<Future> Flight::future() {
+  completed();
+  const std::lock_guard lock(mutex_);
+  const bool done = settled_.load(std::memory_order_relaxed);
+  if (future_) return future_;
+  future_ = c10::make_intrusive<Future>(type_of(outcome_));
+  if (done) {
+    error_ ? future_->setError(error_) : future_->markCompleted(value_of(outcome_));
+  } else {
+    watch();
+  }
+  return future_;
+}
+
+c10::intrusive_ptr<Future> Flight::result_future() {
+  completed();
+  const std::lock_guard lock(mutex_);
+  const bool done = settled_.load(std::memory_order_relaxed);
+  if (result_future_) return result_future_;
+  result_future_ = c10::make_intrusive<Future>(c10::IntType::get());
+  if (done)
+    result_future_->markCompleted(c10::IValue(static_cast<std::int64_t>(result_of(failure_))));
+  else
+    watch();
+  return result_future_;
+}
+
+/// After settle(), in a thread of the executor: callbacks run here.
+void Flight::complete_futures() {
+  c10::intrusive_ptr<Future> future, result;
+  {
+    const std::lock_guard lock(mutex_);
+    future = future_;
+    result = result_future_;
+  }
+  try {
+    if (result && !result->completed())
+      result->markCompleted(c10::IValue(static_cast<std::int64_t>(result_of(failure_))));
+    if (future && !future->completed()) error_ ? future->setError(error_) : future->markCompleted(value_of(outcome_));
+  } catch (const std::exception& e) {
+    LOG(ERROR) << what_ << ": a callback of its future raised: " << e.what();
+  }
+}
+
+// --- PendingWork -----------------------------------------------------------------------------------------------------
+
+std::vector<at::Tensor> PendingWork::result() {
+  TORCH_CHECK(flight_->completed(), "unisono: result() of an operation that is not done; wait() first");
+  std::vector<at::Tensor> all;
+  for (const auto& list : flight_->outcome().tensors) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+bool PendingWork::wait(milliseconds timeout) {
+  flight_->wait(timeout);
+  return true;
+}
+
+void PendingWork::abort() {
+  TORCH_CHECK(false,
+              "unisono: one operation cannot be aborted alone, for the other ranks take part in it; abort its "
+              "group: torch.distributed.distributed_c10d._abort_process_group(group)");
+}
+
+}  // namespace unisono::torch_backend

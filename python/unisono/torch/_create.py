@@ -1,0 +1,37 @@
+"""How torch makes a group of this back end."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from functools import cache
+from typing import Any
+
+from unisono.torch import _load
+
+
+@cache
+def worlds() -> Any:
+    """What the groups of this process share; left when the interpreter ends."""
+    made = _load.backend().Worlds()
+    atexit.register(_leave, made)
+    return made
+
+
+def create_backend(details: Any, options: Any) -> Any:
+    """Join a group. details: torch's _DistributedBackendOptions; options: what the user gave as pg_options, or None."""
+    module = _load.backend()
+    if options is not None and not isinstance(options, module.Options):
+        raise TypeError(
+            f'pg_options is a {type(options).__name__}; the back end "unisono" takes unisono.torch.Options, or none'
+        )
+    chosen = module.Options(details.timeout)
+    chosen.global_ranks_in_group = details.global_ranks_in_group
+    chosen.group_name = details.group_id if details.global_ranks_in_group else "world"
+    return module.Backend(worlds(), details.store, details.group_rank, details.group_size, chosen)
+
+
+def _leave(made: Any) -> None:
+    """When a program ends without destroy_process_group(): the others get what is on its way, or hear why it ended."""
+    error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+    made.leave(None if error is None else f"its program ended with {type(error).__name__}: {error}")

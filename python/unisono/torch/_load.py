@@ -1,0 +1,54 @@
+"""Find the compiled part, or have it compiled, and load it."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import unisono._core  # noqa: F401 - loads libunisono.so, which the back end then finds by its name
+from unisono.torch import _build
+
+TORCH = "2.13.0"
+"""The version that the back end is written for: c10d promises no stable interface."""
+NAME = "unisono.torch._backend"
+
+
+@cache
+def backend() -> Any:
+    """The module unisono.torch._backend. Raises ImportError that says what to do."""
+    version = str(torch.__version__).split("+")[0]
+    if version != TORCH:
+        raise ImportError(
+            f'the back end "unisono" is written for torch {TORCH}, and this is torch {torch.__version__}: '
+            f"{sys.executable} -m pip install torch=={TORCH}"
+        )
+    installed = Path(__file__).parent / "_backend.so"
+    module = _import(installed if installed.exists() else _build.cached())
+    if version != module.TORCH_VERSION:
+        raise ImportError(
+            f"{module.__file__} was built for torch {module.TORCH_VERSION}, and this is torch {torch.__version__}: "
+            f"build it again with: {sys.executable} -m unisono.torch._build --output {module.__file__}"
+        )
+    return module
+
+
+def _import(path: Path) -> Any:
+    loader = importlib.machinery.ExtensionFileLoader(NAME, str(path))
+    spec = importlib.util.spec_from_file_location(NAME, path, loader=loader)
+    assert spec is not None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{path} cannot be loaded ({error}). It was built for another torch or unisono; build it again with: "
+            f"{sys.executable} -m unisono.torch._build --output {path}"
+        ) from error
+    sys.modules[NAME] = module
+    return module
