@@ -8,10 +8,11 @@
 namespace unisono::engine {
 
 namespace {
-/// All stages together should stay inside the last-level cache: n ranks x kWindow slots x n blocks x one slice. Slices below 32 KiB
-/// lose to the cost of signalling them, above 256 KiB nothing is gained.
+/// All stages together should stay in the caches next to the cores: n ranks x kWindow slots x n blocks x one slice. Measured on two
+/// cores with 1 MiB of L2 each (docs/design/0003-speed.md): 256 KiB is best for 2 ranks, 64 KiB for 4, 32 KiB for 8; smaller ones lose to the
+/// cost of signalling them.
 std::int64_t choose_slice(int size) {
-  constexpr std::int64_t budget = 16 << 20;
+  constexpr std::int64_t budget = 4 << 20;
   const std::int64_t n = size;
   return std::clamp<std::int64_t>(budget / (n * n * static_cast<std::int64_t>(kWindow)) / 4096 * 4096, 32 << 10,
                                   256 << 10);

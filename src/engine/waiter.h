@@ -20,8 +20,8 @@ WaitPolicy wait_policy(int cores, int local_ranks, int spin_override) noexcept;
 int usable_cores();
 
 /// Whether strangers want the cores, as the waits of a process have found: a yield that came back only milliseconds later gave the
-/// core to somebody who does not yield. For a while after that, waits park instead: a sleeper that is woken comes first.
-/// Thread-safety: any thread.
+/// core to somebody who does not yield. When that took a third of the time lately, waits park instead for a while: a sleeper
+/// that is woken comes first. Thread-safety: any thread.
 class Crowd {
  public:
   bool here() const noexcept;
@@ -29,7 +29,9 @@ class Crowd {
   void yield() noexcept;
 
  private:
-  std::atomic<std::int64_t> until_{0};  ///< nanoseconds of the steady clock
+  void note_long(std::int64_t before, std::int64_t after) noexcept;
+  // Nanoseconds of the steady clock. Two threads that note at once may lose one: it is a measure, not a count.
+  std::atomic<std::int64_t> until_{0}, window_{0}, lost_{0};
 };
 
 /// One wait. Thread-safety: of one thread.
