@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "engine/domain.h"
 #include "engine/messenger.h"
+#include "group/buffers.h"
 #include "group/progress.h"
 #include "rendezvous/host_identity.h"
 #include "transport/transports.h"
@@ -44,7 +45,8 @@ class ContextImpl {
   std::shared_ptr<transport::InprocHub> hub;
   std::unique_ptr<transport::Poller> poller;
   std::unique_ptr<engine::Messenger> messenger;
-  transport::SharedSegment* segment = nullptr;  ///< null when shared memory is not to be used
+  std::shared_ptr<transport::SharedSegment> segment;  ///< null when shared memory is not to be used
+  std::shared_ptr<BufferPool> buffers;
   std::size_t shared_transport = 0;
   std::unique_ptr<group::Progress> progress;
 

@@ -34,13 +34,17 @@ struct Io {
 using ConstPart = std::span<const std::byte>;
 using MutablePart = std::span<std::byte>;
 
-/// Memory of another process (or thread) on this host, mapped read-only here: single writer, many readers.
+/// Memory of another process (or thread) on this host, mapped read-only here: single writer, many readers. Buffers that their
+/// owner opens for a while are the exception, through writable().
 /// Offsets and lengths come from the peer and are not trusted: at() checks them.
 class SharedView {
  public:
   virtual ~SharedView() = default;
   /// The `bytes` at `offset` of the peer's segment, or nullptr when they are not inside it. Valid as long as this view. Any thread.
   virtual const std::byte* at(std::uint64_t offset, std::uint64_t bytes) const noexcept = 0;
+  /// The same for writing: only for memory that its owner has opened to this rank (a buffer that it announced). Mapped at
+  /// the first call; nullptr also when the system refuses that. Any thread.
+  virtual std::byte* writable(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   /// Wake the peer's Poller if it is parked. Cheap (a load) when it is not. Any thread. Call it after the store that the peer waits for.
   virtual void wake() noexcept = 0;
   /// False once the peer's process has ended or has closed its connection. Any thread.
@@ -52,9 +56,12 @@ class SharedSegment {
  public:
   virtual ~SharedSegment() = default;
   virtual std::byte* base() noexcept = 0;
+  virtual std::uint64_t bytes() const noexcept = 0;  ///< of address space, from base()
   /// Zeroed, 64-byte aligned memory (4096-aligned from 4096 bytes up), really committed (no SIGBUS later); an offset from base(). An error when the segment or
   /// the machine's memory is full.
   virtual Result<std::uint64_t> allocate(std::uint64_t bytes) = 0;
+  /// The same for callers' data: from 2 MiB up aligned to that, and on huge pages where the system has them.
+  virtual Result<std::uint64_t> allocate_buffer(std::uint64_t bytes) = 0;
   /// Give it back; large areas return their pages to the system.
   virtual void release(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   virtual std::uint64_t allocated() const noexcept = 0;
@@ -126,8 +133,8 @@ class Transport {
   virtual TimePoint next_deadline() const noexcept { return TimePoint::max(); }
   /// What this transport needs watched while the process sleeps is added to, and kept up to date in, `poller`.
   virtual void attach(Poller& poller) = 0;
-  /// This process's shared segment, or nullptr. The same object as long as the transport lives.
-  virtual SharedSegment* segment() noexcept = 0;
+  /// This process's shared segment, or nullptr. The same object as long as the transport lives; it may outlive it.
+  virtual std::shared_ptr<SharedSegment> segment() noexcept = 0;
 };
 
 }  // namespace unisono::transport

@@ -216,13 +216,38 @@ void SimulatedWorld::connect() {
   }
 }
 
-std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, std::vector<std::int64_t>& in,
-                                                std::vector<std::int64_t>& out) {
+namespace {
+
+/// The memory of a rank's segment, where other ranks reach it.
+class SegmentMemory final : public std::pmr::memory_resource {
+ public:
+  explicit SegmentMemory(transport::SharedSegment& segment) : segment_(segment) {}
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t) override {
+    auto offset = segment_.allocate_buffer(bytes);
+    if (!offset) throw std::bad_alloc();
+    return segment_.base() + *offset;
+  }
+  void do_deallocate(void* p, std::size_t bytes, std::size_t) override {
+    segment_.release(static_cast<std::uint64_t>(static_cast<std::byte*>(p) - segment_.base()), bytes);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+  transport::SharedSegment& segment_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Numbers& in, Numbers& out) {
   const plan::Algorithm* algorithm = plan::find_algorithm(s.collective, s.algorithm);
   if (algorithm == nullptr) throw std::runtime_error("no algorithm " + s.algorithm);
   Request request;
   request.compiled = std::make_shared<const Compiled>(compile(algorithm->build({size(), r, s.root})));
   request.binding = bind(request.compiled->plan, {s.count, s.counts, {}}, s.dtype);
+  if (request.compiled->plan.shared) {
+    request.shared = request.compiled;
+    request.shared_binding = request.binding;
+  }
   const Reference reference{s, size()};
   request.in = reinterpret_cast<const std::byte*>(in.data());
   request.out = reinterpret_cast<std::byte*>(out.data());
@@ -249,8 +274,7 @@ std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, std::v
   return std::make_unique<Operation>(std::move(request), ground, ++rank(r).sequence);
 }
 
-std::string SimulatedWorld::check(const Scenario& s, int r, const std::vector<std::int64_t>& in,
-                                  const std::vector<std::int64_t>& out) const {
+std::string SimulatedWorld::check(const Scenario& s, int r, const Numbers& in, const Numbers& out) const {
   const Reference reference{s, size()};
   const auto expected = reference.output(r);
   const std::int64_t* got = out.data();
@@ -269,12 +293,14 @@ std::string SimulatedWorld::check(const Scenario& s, int r, const std::vector<st
 std::string SimulatedWorld::run(const Scenario& s, int victim, int kill_after) {
   const int n = size();
   const Reference reference{s, n};
-  std::vector<std::vector<std::int64_t>> in(static_cast<std::size_t>(n)), out(static_cast<std::size_t>(n));
+  std::vector<std::unique_ptr<SegmentMemory>> memory;
+  std::vector<Numbers> in, out;
   std::vector<std::unique_ptr<Operation>> operations;
   for (int r = 0; r < n; r++) {
-    auto& i = in[static_cast<std::size_t>(r)];
-    for (std::int64_t k = 0; k < reference.input_size(r); k++) i.push_back(value(r, k));
-    out[static_cast<std::size_t>(r)].assign(reference.output(r).size(), -1);
+    memory.push_back(std::make_unique<SegmentMemory>(*rank(r).segment));
+    auto& i = in.emplace_back(static_cast<std::size_t>(reference.input_size(r)), memory.back().get());
+    for (std::size_t k = 0; k < i.size(); k++) i[k] = value(r, static_cast<std::int64_t>(k));
+    out.emplace_back(reference.output(r).size(), -1, memory.back().get());
     operations.push_back(make(s, r, i, out[static_cast<std::size_t>(r)]));
   }
   bool dead = false;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <random>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ struct SimulatedRank {
   PeerId id;
   std::unique_ptr<transport::Poller> poller;
   std::unique_ptr<Messenger> messenger;
-  transport::SharedSegment* segment = nullptr;
+  std::shared_ptr<transport::SharedSegment> segment;
   std::unique_ptr<Domain> domain;
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
   std::vector<std::byte> scratch;
@@ -61,10 +62,9 @@ class SimulatedWorld {
 
  private:
   void connect();
-  std::unique_ptr<Operation> make(const Scenario& scenario, int r, std::vector<std::int64_t>& in,
-                                  std::vector<std::int64_t>& out);
-  std::string check(const Scenario& scenario, int r, const std::vector<std::int64_t>& in,
-                    const std::vector<std::int64_t>& out) const;
+  using Numbers = std::pmr::vector<std::int64_t>;  ///< in the rank's segment
+  std::unique_ptr<Operation> make(const Scenario& scenario, int r, Numbers& in, Numbers& out);
+  std::string check(const Scenario& scenario, int r, const Numbers& in, const Numbers& out) const;
 
   ManualClock clock_;
   std::mt19937_64 random_;

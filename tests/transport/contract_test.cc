@@ -369,7 +369,7 @@ TEST_P(Contract, SharesMemoryOrSaysThatItDoesNot) {
   run_linked(
       GetParam(),
       [](Site& site, std::unique_ptr<Link> link, Board& board) {
-        SharedSegment* segment = site.transport->segment();
+        const std::shared_ptr<SharedSegment> segment = site.transport->segment();
         ASSERT_EQ(segment == nullptr, link->shared() == nullptr);
         if (segment) {
           auto offset = segment->allocate(128);

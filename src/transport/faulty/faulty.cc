@@ -33,7 +33,7 @@ class FaultyTransport final : public Transport {
     flush(clock_.now());
   }
   void attach(Poller& poller) override { inner_->attach(poller); }
-  SharedSegment* segment() noexcept override { return inner_->segment(); }
+  std::shared_ptr<SharedSegment> segment() noexcept override { return inner_->segment(); }
   TimePoint next_deadline() const noexcept override {
     TimePoint next = inner_->next_deadline();
     for (const auto& held : held_) next = std::min(next, held->next_flush());

@@ -77,7 +77,7 @@ class InprocTransport final : public Transport {
   }
   void poll(TimePoint now, std::vector<Event>& events) override;
   void attach(Poller&) override {}  // everything comes through the doorbell
-  SharedSegment* segment() noexcept override { return node_->segment.get(); }
+  std::shared_ptr<SharedSegment> segment() noexcept override { return node_->segment; }
   /// News come without a descriptor: they are due at once.
   TimePoint next_deadline() const noexcept override { return node_->noticed() ? TimePoint{} : next_; }
 

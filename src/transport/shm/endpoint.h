@@ -31,7 +31,7 @@ class Endpoint final : public Transport, public SocketKind {
   void dial(const PeerId& peer, const std::string& address, TimePoint deadline) override;
   void poll(TimePoint now, std::vector<Event>& events) override;
   void attach(Poller& poller) override;
-  SharedSegment* segment() noexcept override { return segment_.get(); }
+  std::shared_ptr<SharedSegment> segment() noexcept override { return segment_; }
   TimePoint next_deadline() const noexcept override;
 
  private:

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <new>
 
+#include "transport/shm/mapping.h"
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -45,10 +47,9 @@ Result<std::shared_ptr<Segment>> Segment::create(std::uint64_t bytes, Logger log
     return Status::system(fmt::format("cannot size shared memory to {} bytes", bytes), errno);
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return Status::system("cannot seal shared memory", errno);
-  void* base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
-  if (base == MAP_FAILED) return Status::system(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
-  ::madvise(base, bytes, MADV_DONTDUMP);  // a core file has no use for it
-  std::shared_ptr<Segment> segment(new Segment(std::move(fd), static_cast<std::byte*>(base), bytes, std::move(log)));
+  std::byte* base = map_memfd(fd.get(), bytes, true);
+  if (base == nullptr) return Status::system(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
+  std::shared_ptr<Segment> segment(new Segment(std::move(fd), base, bytes, std::move(log)));
   UNISONO_TRY(segment->commit(0, kHeaderBytes));
   auto* header = new (base) SegmentHeader{};
   header->magic = kMagic;
@@ -94,19 +95,28 @@ void Segment::punch(std::uint64_t offset, std::uint64_t bytes) noexcept {
   if (rc != 0) std::memset(base_ + offset, 0, bytes);  // kept, but zero
 }
 
-Result<std::uint64_t> Segment::allocate(std::uint64_t bytes) {
+Result<std::uint64_t> Segment::allocate(std::uint64_t bytes) { return allocate_aligned(bytes, kPage); }
+
+Result<std::uint64_t> Segment::allocate_buffer(std::uint64_t bytes) {
+  if (bytes < kHugePage) return allocate_aligned(bytes, kPage);
+  auto offset = allocate_aligned(bytes, kHugePage);
+  if (offset) collapse_to_huge_pages(base_ + *offset, bytes);
+  return offset;
+}
+
+Result<std::uint64_t> Segment::allocate_aligned(std::uint64_t bytes, std::uint64_t alignment) {
   if (bytes > bytes_)
     return Status::system(fmt::format("{} bytes do not fit a shared segment of {}", bytes, bytes_), ENOMEM);
   const std::lock_guard lock(mutex_);
-  auto offset = bytes < kPage ? allocate_small(footprint(bytes)) : allocate_pages(footprint(bytes));
+  auto offset = bytes < kPage ? allocate_small(footprint(bytes)) : allocate_pages(footprint(bytes), alignment);
   if (!offset) return offset;
   live_.emplace(*offset, footprint(bytes));
   allocated_.fetch_add(footprint(bytes), std::memory_order_relaxed);
   return offset;
 }
 
-Result<std::uint64_t> Segment::allocate_pages(std::uint64_t bytes) {
-  const auto offset = pages_.take(bytes, kPage);
+Result<std::uint64_t> Segment::allocate_pages(std::uint64_t bytes, std::uint64_t alignment) {
+  const auto offset = pages_.take(bytes, alignment);
   if (!offset)
     return Status::system(
         fmt::format("the shared segment is full: {} bytes wanted, {} of {} in use", bytes, allocated(), bytes_),
@@ -121,7 +131,7 @@ Result<std::uint64_t> Segment::allocate_pages(std::uint64_t bytes) {
 Result<std::uint64_t> Segment::allocate_small(std::uint64_t bytes) {
   auto offset = small_.take(bytes, kLine);
   if (!offset) {
-    auto chunk = allocate_pages(kSmallChunk);
+    auto chunk = allocate_pages(kSmallChunk, kPage);
     if (!chunk) return chunk;
     small_.give(*chunk, kSmallChunk);  // for good: small things come and go
     offset = small_.take(bytes, kLine);

@@ -27,16 +27,18 @@ class Segment final : public SharedSegment {
 
   std::byte* base() noexcept override { return base_; }
   Result<std::uint64_t> allocate(std::uint64_t bytes) override;
+  Result<std::uint64_t> allocate_buffer(std::uint64_t bytes) override;
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   std::uint64_t allocated() const noexcept override { return allocated_.load(std::memory_order_relaxed); }
 
   int fd() const noexcept { return fd_.get(); }
-  std::uint64_t bytes() const noexcept { return bytes_; }
+  std::uint64_t bytes() const noexcept override { return bytes_; }
   SegmentHeader& header() noexcept { return *reinterpret_cast<SegmentHeader*>(base_); }
 
  private:
   Segment(Fd fd, std::byte* base, std::uint64_t bytes, Logger log);
-  Result<std::uint64_t> allocate_pages(std::uint64_t bytes);
+  Result<std::uint64_t> allocate_aligned(std::uint64_t bytes, std::uint64_t alignment);
+  Result<std::uint64_t> allocate_pages(std::uint64_t bytes, std::uint64_t alignment);
   Result<std::uint64_t> allocate_small(std::uint64_t bytes);
   Status commit(std::uint64_t offset, std::uint64_t bytes) noexcept;
   void punch(std::uint64_t offset, std::uint64_t bytes) noexcept;

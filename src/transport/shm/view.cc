@@ -9,6 +9,7 @@
 
 #include "transport/fence.h"
 #include "transport/poller.h"
+#include "transport/shm/mapping.h"
 
 namespace unisono::transport::shm {
 
@@ -22,12 +23,13 @@ Result<std::shared_ptr<PeerView>> PeerView::map(const Fd& memfd, std::uint64_t b
   if (about.st_size < static_cast<off_t>(kHeaderBytes) || static_cast<std::uint64_t>(about.st_size) != bytes)
     return Status::authentication(fmt::format("the peer's shared memory has {} bytes, not {}", about.st_size, bytes));
 
-  void* base = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, memfd.get(), 0);
-  if (base == MAP_FAILED)
+  Fd kept(::fcntl(memfd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!kept) return Status::system("cannot keep the peer's shared memory", errno);
+  std::byte* base = map_memfd(memfd.get(), bytes, false);
+  if (base == nullptr)
     return Status::system(fmt::format("cannot map {} bytes of the peer's shared memory", bytes), errno);
-  ::madvise(base, bytes, MADV_DONTDUMP);
-  std::shared_ptr<PeerView> view(
-      new PeerView(static_cast<const std::byte*>(base), bytes, nullptr, std::move(doorbell)));
+  std::shared_ptr<PeerView> view(new PeerView(base, bytes, nullptr, std::move(doorbell)));
+  view->memfd_ = std::move(kept);
   const auto* header = reinterpret_cast<const SegmentHeader*>(base);
   if (header->magic != kMagic || header->version != kVersion)
     return Status::authentication(
@@ -51,10 +53,19 @@ PeerView::PeerView(const std::byte* base, std::uint64_t bytes, std::shared_ptr<S
 
 PeerView::~PeerView() {
   if (!owner_) ::munmap(const_cast<std::byte*>(base_), bytes_);
+  if (writable_ != nullptr) ::munmap(writable_, bytes_);
 }
 
 const std::byte* PeerView::at(std::uint64_t offset, std::uint64_t bytes) const noexcept {
   return offset <= bytes_ && bytes <= bytes_ - offset ? base_ + offset : nullptr;
+}
+
+std::byte* PeerView::writable(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (at(offset, bytes) == nullptr) return nullptr;
+  if (owner_) return owner_->base() + offset;
+  const std::lock_guard lock(writable_mutex_);
+  if (writable_ == nullptr) writable_ = map_memfd(memfd_.get(), bytes_, true);
+  return writable_ == nullptr ? nullptr : writable_ + offset;
 }
 
 void PeerView::wake() noexcept {

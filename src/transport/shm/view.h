@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
 #include "base/fd.h"
 #include "transport/shm/layout.h"
@@ -24,6 +25,7 @@ class PeerView final : public SharedView {
   PeerView& operator=(const PeerView&) = delete;
 
   const std::byte* at(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
+  std::byte* writable(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   void wake() noexcept override;
   bool alive() const noexcept override;
 
@@ -38,6 +40,9 @@ class PeerView final : public SharedView {
   PeerView(const std::byte* base, std::uint64_t bytes, std::shared_ptr<Segment> owner,
            std::shared_ptr<const Fd> doorbell);
 
+  Fd memfd_;  ///< of another process, for the second mapping
+  std::mutex writable_mutex_;
+  std::byte* writable_ = nullptr;
   const std::byte* base_;
   std::uint64_t bytes_;
   std::shared_ptr<Segment> owner_;  ///< null: the mapping is ours to undo

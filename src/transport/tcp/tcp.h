@@ -27,7 +27,7 @@ class TcpTransport final : public Transport, public SocketKind {
   void dial(const PeerId& peer, const std::string& address, TimePoint deadline) override;
   void poll(TimePoint now, std::vector<Event>& events) override;
   void attach(Poller& poller) override;
-  SharedSegment* segment() noexcept override { return nullptr; }
+  std::shared_ptr<SharedSegment> segment() noexcept override { return nullptr; }
   TimePoint next_deadline() const noexcept override;
 
   Result<Fd> connect(const Dial& dial, bool& final) override;

@@ -1,0 +1,18 @@
+#pragma once
+/// Mappings of memfds. Pure wrappers around the system: no state.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace unisono::transport::shm {
+
+inline constexpr std::uint64_t kHugePage = 2 << 20;
+
+/// Maps the first `bytes` of `fd` at a multiple of kHugePage, so that what lies on huge pages in the file can do so here, too.
+/// Not part of core files; nothing is reserved. nullptr with errno when the system refuses.
+std::byte* map_memfd(int fd, std::uint64_t bytes, bool write) noexcept;
+
+/// Puts [at, at + bytes) on huge pages where the system can, whatever its default is. A wish: a refusal changes nothing but speed.
+void collapse_to_huge_pages(std::byte* at, std::uint64_t bytes) noexcept;
+
+}  // namespace unisono::transport::shm
