@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unisono/buffer.hpp"
 #include "unisono/config.hpp"
 #include "unisono/error.hpp"
 #include "unisono/export.hpp"
@@ -115,6 +116,11 @@ class UNISONO_API Group {
   std::string algorithms() const;
   /// Collectives started so far.
   std::uint64_t sequence_number() const;
+
+  // --- memory -----------------------------------------------------------------------------------------------------
+  /// Memory that the other ranks on this host can reach: collectives on it copy nothing (buffer.hpp). Throws SystemError when
+  /// there is no more. Not a collective: any rank at any time.
+  Buffer allocate(std::size_t bytes) const;
 
   // --- everything, untyped -------------------------------------------------------------------------------------
   void run(const Call& call) const;                  ///< blocks
@@ -244,6 +250,8 @@ class UNISONO_API Context {
   /// Join a group of `size` ranks through `store`; all ranks call it with the same name. Blocks until all are there or
   /// the configuration's timeout passes, when it throws Timeout naming the ranks that are missing.
   Group create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name = "world") const;
+  /// As Group::allocate; for all groups of this context.
+  Buffer allocate(std::size_t bytes) const;
   const Config& config() const;
 
  private:

@@ -5,6 +5,7 @@
 ///   std::vector<float> x(1000, 1.0f);
 ///   world.all_reduce(std::span(x));        // every x[i] is now world.size()
 
+#include "unisono/buffer.hpp"
 #include "unisono/config.hpp"
 #include "unisono/error.hpp"
 #include "unisono/group.hpp"

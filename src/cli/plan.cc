@@ -38,7 +38,7 @@ constexpr std::string_view kExamples = R"(Examples:
 )";
 
 struct Options {
-  std::string collective, algorithm, draw, bytes = "1M", place = "shm";
+  std::string collective, algorithm, draw, bytes = "1M", place = "shm", memory = "private";
   int ranks = 0, root = 0, rank = -1, max = 128;
   unsigned threads = 0;
   bool verify = false, json = false, verify_all = false, list = false, explain = false;
@@ -63,7 +63,10 @@ std::vector<std::string_view> collective_names() {
   return names;
 }
 
-std::string_view place_name(plan::Place place) { return place == plan::Place::network ? "network" : "shared memory"; }
+std::string_view place_name(plan::Place place) {
+  constexpr std::string_view names[] = {"network", "shared memory", "shared buffers"};
+  return names[static_cast<std::size_t>(place)];
+}
 
 void check_group(const Options& o) {
   if (o.collective.empty()) {
@@ -101,6 +104,7 @@ plan::Question question_of(const Options& o) {
   plan::Question q;
   q.collective = collective_of(o);
   q.one_host = o.place == "shm";
+  q.shared_buffers = o.memory == "shared";
   q.ranks = o.ranks;
   q.bytes = or_usage_error(plan::parse_size(o.bytes), "--bytes: ");
   return q;
@@ -360,6 +364,9 @@ void add_plan(CLI::App& app, int& status) {
   plan->add_option("--threads", options->threads, "--verify-all: how many threads (default: one a core)");
   plan->add_flag("--explain", options->explain, "Say what would run for --bytes, and why (honours UNISONO_ALGORITHM)");
   plan->add_option("--bytes", options->bytes, "Size of the collective: 4096, 64K, 1M")->capture_default_str();
+  plan->add_option("--memory", options->memory, "with --explain: where the buffers lie; shared: from Group::allocate")
+      ->check(CLI::IsMember({"private", "shared"}))
+      ->capture_default_str();
   plan->add_option("--place", options->place, "shm: all ranks on one host; net: not")
       ->check(CLI::IsMember({"shm", "net"}))
       ->capture_default_str();

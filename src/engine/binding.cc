@@ -1,6 +1,7 @@
 #include "engine/binding.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/checked.h"
 
@@ -52,6 +53,17 @@ std::int64_t extent_bytes(const plan::Plan& plan, const Sizes& sizes, std::int64
   return 0;
 }
 
+PeerBlock peer_block(const plan::Plan& plan, const Binding& binding, plan::Space space, std::int32_t q,
+                     std::int32_t block) {
+  const Collective c = plan.collective;
+  const bool input = space == plan::Space::peer_in;
+  const bool one = input ? c == Collective::all_gather || c == Collective::gather
+                         : c == Collective::reduce_scatter || c == Collective::scatter;
+  const BlockTable& all = binding.extents;
+  if (one) return {0, all.size(q), all.size(q)};
+  return {all.offset[block], all.size(block), all.total()};
+}
+
 Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype) {
   const auto element = static_cast<std::int64_t>(size_of(dtype));
   Binding b;
@@ -59,6 +71,12 @@ Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype) {
   b.out = table(plan, sizes, element, plan.out_extent);
   for (const std::int32_t e : plan.scratch_extent) b.scratch.push_back(extent_bytes(plan, sizes, element, e));
   for (const std::int32_t e : plan.stage_extent) b.stage.push_back(extent_bytes(plan, sizes, element, e));
+  if (plan.shared) {
+    // all_to_all runs shared with equal counts only, so that every rank's buffer is cut as this one's is.
+    std::vector<std::int32_t> all(plan.collective == Collective::all_to_all ? plan.shape.ranks : plan.extents);
+    std::iota(all.begin(), all.end(), 0);
+    b.extents = table(plan, sizes, element, all);
+  }
   switch (plan.collective) {
     case Collective::all_to_all:
       b.largest_block = sizes.count * element;

@@ -28,10 +28,19 @@ struct BlockTable {
 
 struct Binding {
   BlockTable in, out;
+  BlockTable
+      extents;  ///< shared plans: all extents in a row, from which peers' buffers follow (all_to_all: one rank's)
   std::vector<std::int64_t> scratch, stage;  ///< bytes of each block of scratch and of this rank's own stage
   std::int64_t largest_block =
       0;  ///< bytes of the largest extent; the same on all ranks (all_to_all with counts: of this rank's)
 };
+
+/// Where block `block` of rank q's input or output (peer_in, peer_out) begins in it, its size, and how large the whole is.
+struct PeerBlock {
+  std::int64_t offset = 0, bytes = 0, total = 0;
+};
+PeerBlock peer_block(const plan::Plan& plan, const Binding& binding, plan::Space space, std::int32_t q,
+                     std::int32_t block);
 
 /// Bytes of extent `e` for rank `rank` of `ranks`.
 std::int64_t extent_bytes(const plan::Plan& plan, const Sizes& sizes, std::int64_t element, std::int32_t e);

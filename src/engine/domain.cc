@@ -40,10 +40,13 @@ Result<std::unique_ptr<Domain>> Domain::create(transport::SharedSegment& segment
 }
 
 bool Domain::reclaim(const std::vector<bool>& gone) noexcept {
-  if (stage_offset_ == 0) return true;
+  if (stage_offset_ == 0 && kept_.empty()) return true;
   for (int q = 0; q < size(); q++)
-    if (q != rank_ && !(q < static_cast<int>(gone.size()) && gone[q]) && !done(q, slices)) return false;
-  segment_.release(stage_offset_, stage_bytes_);
+    if (q != rank_ && !(q < static_cast<int>(gone.size()) && gone[q]) &&
+        !(kept_.empty() ? done(q, slices) : gave_up(q, kept_for_)))
+      return false;
+  kept_.clear();
+  if (stage_offset_ != 0) segment_.release(stage_offset_, stage_bytes_);
   stage_offset_ = 0;
   return true;
 }
@@ -79,6 +82,23 @@ void Domain::signal(int channel, std::uint64_t count) noexcept {
 void Domain::signal_done(std::uint64_t count) noexcept {
   own_->done.value.store(count, std::memory_order_seq_cst);
   wake_all();
+}
+
+void Domain::give_up(std::uint64_t sequence) noexcept {
+  if (own_->quit.value.load(std::memory_order_relaxed) >= sequence) return;
+  own_->quit.value.store(sequence, std::memory_order_seq_cst);
+  wake_all();
+}
+
+std::uint64_t Domain::offset_of(const void* data, std::uint64_t bytes) const noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(data), base = reinterpret_cast<std::uintptr_t>(segment_.base());
+  if (at < base || at - base > segment_.bytes() || bytes > segment_.bytes() - (at - base)) return 0;
+  return at - base;
+}
+
+std::byte* Domain::buffer(int q, std::uint64_t offset, std::uint64_t bytes, bool write) noexcept {
+  if (offset == 0 || views_[q] == nullptr) return nullptr;
+  return write ? views_[q]->writable(offset, bytes) : const_cast<std::byte*>(views_[q]->at(offset, bytes));
 }
 
 Result<std::byte*> Domain::own_stage() {

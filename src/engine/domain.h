@@ -39,12 +39,16 @@ struct ControlBlock {
   Line line[2];
   Counter channel[kChannels];
   Counter done;
+  Counter quit;  ///< the rank has given up all operations up to this one: it touches nobody's memory for them any more
 };
 
-/// The announcement's payload of a staged operation.
-struct StagePayload {
-  std::uint64_t offset = 0;  ///< of the rank's stage in its segment
+/// The announcement's payload of an operation with a plan: where the rank's memory lies in its segment.
+struct Whereabouts {
+  std::uint64_t stage = 0;              ///< 0: no stage
+  std::uint64_t input = 0, output = 0;  ///< of the buffers that it opens to the others
+  std::uint64_t opens = 0;              ///< whether it does: all that a shared plan needs of it lies in its segment
 };
+static_assert(sizeof(Whereabouts) <= kInlineBytes);
 
 /// Its destructor gives nothing back: slower peers may still read. reclaim() does, and the segment itself goes when the last
 /// process that maps it does. Thread-safety: one thread at a time (the one that runs the group's operations).
@@ -88,6 +92,11 @@ class Domain {
   bool done(int q, std::uint64_t count) const noexcept {
     return control_[q]->done.value.load(std::memory_order_seq_cst) >= count;
   }
+  /// The group has failed: this rank touches nobody's memory for operations up to `sequence` any more, and will not again.
+  void give_up(std::uint64_t sequence) noexcept;
+  bool gave_up(int q, std::uint64_t sequence) const noexcept {
+    return control_[q]->quit.value.load(std::memory_order_seq_cst) >= sequence;
+  }
   std::uint64_t signalled(int channel) const noexcept {
     return own_->channel[channel].value.load(std::memory_order_relaxed);
   }
@@ -97,6 +106,17 @@ class Domain {
   /// Give the stage back to the segment if every peer has read all that was put there (`gone` peers never will); whether
   /// that was so. The control block stays: peers look at it as long as they have the group, and it is small.
   bool reclaim(const std::vector<bool>& gone) noexcept;
+  /// Keep `memory` until reclaim(): peers that have not given up operation `sequence` may still write to it.
+  void keep(std::shared_ptr<const void> memory, std::uint64_t sequence) {
+    kept_.push_back(std::move(memory));
+    kept_for_ = sequence;
+  }
+
+  // --- buffers ------------------------------------------------------------------------------------------------------
+  /// Where [data, data + bytes) lies in this rank's segment; 0 when it does not.
+  std::uint64_t offset_of(const void* data, std::uint64_t bytes) const noexcept;
+  /// The same area of rank q's segment, here; for writing where `write`. nullptr when it is not inside, or cannot be mapped.
+  std::byte* buffer(int q, std::uint64_t offset, std::uint64_t bytes, bool write) noexcept;
 
   // --- stages -------------------------------------------------------------------------------------------------------
   /// Bytes of a stage; the same on all ranks.
@@ -123,6 +143,8 @@ class Domain {
   ControlBlock* own_;
   std::vector<const ControlBlock*> control_;
   std::vector<transport::SharedView*> views_;
+  std::vector<std::shared_ptr<const void>> kept_;
+  std::uint64_t kept_for_ = 0;
   std::int64_t slice_bytes_;
   std::uint64_t stage_bytes_;
   std::uint64_t stage_offset_ = 0;  ///< 0: not allocated (offset 0 is the segment's header)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include "base/checked.h"
 #include "engine/messenger.h"
@@ -16,11 +17,24 @@ using plan::Ref;
 using plan::Space;
 using plan::Step;
 
+/// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
+constexpr std::size_t kPiece = 512 << 10;
+
 Operation::Operation(Request request, const Ground& ground, std::uint64_t sequence)
     : Running(sequence), request_(std::move(request)), ground_(ground), stage_(ground.size), arrived_(ground.size) {
+  if (request_.shared != nullptr)
+    where_.resize(ground_.size);
+  else
+    prepare();
+}
+
+/// The plan is known: slots for its slices.
+void Operation::prepare() {
   const plan::Plan& plan = request_.compiled->plan;
   const std::int64_t largest = request_.binding.largest_block;
-  slice_bytes_ = plan.staged ? ground_.domain->slice_bytes() : ground_.network_slice;
+  slice_bytes_ = plan.shared   ? std::max<std::int64_t>(largest, 1)
+                 : plan.staged ? ground_.domain->slice_bytes()
+                               : ground_.network_slice;
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
   slots_.resize(static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow)));
@@ -38,6 +52,7 @@ bool Operation::advance() {
   if (!begun_) {
     if (!begin()) return false;
     moved = true;
+    if (done_) return true;
   }
   moved |= start_slices();
   // Oldest first: signals and completions happen in the order of slices, which is what peers count on.
@@ -49,30 +64,123 @@ bool Operation::advance() {
   return moved;
 }
 
-/// Announce the operation. False while a peer is so far behind that it may still read the line that this would overwrite.
+/// Announce the operation, and decide on its plan. False while that has to wait for peers.
 bool Operation::begin() {
-  const plan::Plan& plan = request_.compiled->plan;
-  if (ground_.domain != nullptr) {
-    Domain& domain = *ground_.domain;
-    for (int q = 0; q < ground_.size; q++)
-      if (q != ground_.rank && !domain.may_announce(q, sequence_)) return false;
-    StagePayload payload;
-    if (plan.staged && !plan.stage_extent.empty()) {
-      auto stage = domain.own_stage();
-      if (!stage) {
-        fail(stage.status());
-        return true;
-      }
-      stage_[ground_.rank] = *stage;
-      payload.offset = domain.own_stage_offset();
-    }
-    domain.announce(sequence_, request_.signature, std::as_bytes(std::span(&payload, 1)));
-    base_ = domain.slices;
-  }
-  arrived_[ground_.rank] = true;
-  if (ground_.messenger != nullptr && !plan.staged)
+  if (!announced_ && !announce()) return false;
+  if (!done_ && request_.shared != nullptr && !decide()) return done_;
+  if (done_) return true;
+  if (ground_.messenger != nullptr && !request_.compiled->plan.staged)
     ground_.messenger->begin(ground_.group, sequence_, request_.signature);
   begun_ = true;
+  return true;
+}
+
+/// False while a peer is so far behind that it may still read the line that this would overwrite.
+bool Operation::announce() {
+  const plan::Plan& plan = request_.compiled->plan;
+  arrived_[ground_.rank] = announced_ = true;
+  if (ground_.domain == nullptr) return true;
+  Domain& domain = *ground_.domain;
+  for (int q = 0; q < ground_.size; q++)
+    if (q != ground_.rank && !domain.may_announce(q, sequence_)) return announced_ = false;
+  Whereabouts mine;
+  if (plan.staged && !plan.stage_extent.empty()) {
+    auto stage = domain.own_stage();
+    if (!stage) {
+      fail(stage.status());
+      return true;
+    }
+    stage_[ground_.rank] = *stage;
+    mine.stage = domain.own_stage_offset();
+  }
+  if (request_.shared != nullptr) {
+    mine.opens = opens_buffers(mine) ? 1 : 0;
+    where_[ground_.rank] = mine;
+  }
+  domain.announce(sequence_, request_.signature, std::as_bytes(std::span(&mine, 1)));
+  base_ = domain.slices;
+  return true;
+}
+
+/// Whether all that the shared plan needs of this rank lies in its segment; if so, where.
+bool Operation::opens_buffers(Whereabouts& mine) const {
+  const std::uint8_t exposed = request_.shared->plan.exposed[ground_.rank];
+  const auto find = [&](std::uint8_t bit, const std::byte* data, std::int64_t bytes, std::uint64_t& offset) {
+    if ((exposed & bit) == 0 || bytes == 0) return true;
+    offset = ground_.domain->offset_of(data, static_cast<std::uint64_t>(bytes));
+    return offset != 0;
+  };
+  const Binding& binding = request_.shared_binding;
+  return find(plan::kExposesIn, request_.in, binding.in.total(), mine.input) &&
+         find(plan::kExposesOut, request_.out, binding.out.total(), mine.output);
+}
+
+/// Which plan it is: the same on all ranks, as all look at the same announcements. False while one is missing that counts.
+bool Operation::decide() {
+  const auto& exposed = request_.shared->plan.exposed;
+  bool all_here = true, all_open = true;
+  for (int q = 0; q < ground_.size && !done_; q++) {
+    if (exposed[q] == 0) continue;
+    if (q != ground_.rank && !peer_arrived(q))
+      all_here = false;
+    else
+      all_open &= where_[q].opens != 0;
+  }
+  if (done_) return true;  // a mismatch
+  if (all_open) {
+    if (!all_here) return false;
+    // A rank that failed and left its buffers to its caller again has said so before it looked whether we have begun.
+    for (int q = 0; q < ground_.size; q++)
+      if (q != ground_.rank && ground_.domain->gave_up(q, sequence_)) return false;
+    request_.compiled = request_.shared;
+    request_.binding = std::move(request_.shared_binding);
+    if (!open_peers()) return true;
+  } else if (request_.compiled->plan.shared) {
+    fail(Status::invalid("algorithm \"shared\" needs the buffers of all ranks to come from Group::allocate"));
+    return true;
+  }
+  prepare();
+  return true;
+}
+
+/// Finds the peers' buffers. False, and failed, when one does not lie where its owner said.
+bool Operation::open_peers() {
+  const plan::Plan& plan = request_.compiled->plan;
+  peers_.resize(ground_.size);
+  // One mapping for all accesses of a plan that writes to peers: fewer pages to map, and no two addresses for one place.
+  bool writes = false;
+  for (const std::uint8_t e : plan.exposed) writes |= (e & plan::kExposesOut) != 0;
+  for (int q = 0; q < ground_.size; q++) {
+    if (q == ground_.rank) continue;
+    const auto open = [&](std::uint8_t bit, Space space, std::uint64_t offset, std::byte*& memory) {
+      const auto total = static_cast<std::uint64_t>(peer_block(plan, request_.binding, space, q, 0).total);
+      if ((plan.exposed[q] & bit) == 0 || total == 0) return true;
+      memory = ground_.domain->buffer(q, offset, total, writes);
+      return memory != nullptr;
+    };
+    if (open(plan::kExposesIn, Space::peer_in, where_[q].input, peers_[q].in) &&
+        open(plan::kExposesOut, Space::peer_out, where_[q].output, peers_[q].out))
+      continue;
+    fail(Status::internal(fmt::format(
+        "rank {}'s buffer, at offset {} or {} of its shared memory, cannot be mapped (is a limit on address space, "
+        "ulimit -v, in the way?)",
+        q, where_[q].input, where_[q].output)));
+    return false;
+  }
+  return true;
+}
+
+bool Operation::let_go(const std::vector<bool>& gone) {
+  if (ground_.domain == nullptr || !announced_) return true;
+  Domain& domain = *ground_.domain;
+  domain.give_up(sequence_);
+  const bool opened = !where_.empty() && where_[ground_.rank].opens != 0;
+  if (!opened || (begun_ && !request_.compiled->plan.shared)) return true;
+  for (int q = 0; q < ground_.size; q++) {
+    if (q == ground_.rank || (q < static_cast<int>(gone.size()) && gone[q])) continue;
+    if (domain.latest(q) < sequence_ || domain.gave_up(q, sequence_) || domain.done(q, base_ + 1)) continue;
+    return false;
+  }
   return true;
 }
 
@@ -138,10 +246,10 @@ bool Operation::run_step(Slot& slot, std::uint32_t index) {
     case OpCode::copy:
     case OpCode::put:
     case OpCode::get:
-      run_copy(slot, step);
+      if (!run_copy(slot, step)) return true;
       break;
     case OpCode::reduce:
-      run_reduce(slot, step);
+      if (!run_reduce(slot, step)) return true;
       break;
     case OpCode::send:
     case OpCode::recv:
@@ -161,9 +269,10 @@ bool Operation::peer_arrived(int q) {
     fail(Discord{q, sequence_, request_.signature, line->signature});
     return false;
   }
-  StagePayload payload;
-  std::memcpy(&payload, line->payload, sizeof payload);
-  stage_[q] = payload.offset != 0 ? ground_.domain->stage(q, payload.offset) : nullptr;
+  Whereabouts theirs;
+  std::memcpy(&theirs, line->payload, sizeof theirs);
+  stage_[q] = theirs.stage != 0 ? ground_.domain->stage(q, theirs.stage) : nullptr;
+  if (!where_.empty()) where_[q] = theirs;
   arrived_[q] = true;
   return true;
 }
@@ -205,49 +314,60 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
           ref.rank == ground_.rank ? clip(binding.stage[block]) : static_cast<std::size_t>(slice_bytes_);
       return {const_cast<std::byte*>(stage_[ref.rank]) + offset, bytes};
     }
+    case Space::peer_in:
+    case Space::peer_out: {
+      const PeerBlock there = peer_block(request_.compiled->plan, binding, ref.space, ref.rank, block);
+      const Opened& peer = peers_[ref.rank];
+      return {(ref.space == Space::peer_in ? peer.in : peer.out) + there.offset, static_cast<std::size_t>(there.bytes)};
+    }
   }
   return {nullptr, 0};
 }
 
-void Operation::run_copy(const Slot& slot, const Step& step) {
-  const Ref& d = request_.compiled->plan.dst(step)[0];
-  const Ref& s = request_.compiled->plan.src(step)[0];
-  for (std::int32_t i = 0; i < d.count; i++) {
-    const Part to = part(slot, d, d.first + i), from = part(slot, s, s.first + i);
+/// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one. Whether the step is done.
+bool Operation::run_copy(const Slot& slot, const Step& step) {
+  const plan::Plan& plan = request_.compiled->plan;
+  const Ref& d = plan.dst(step)[0];
+  const Ref& s = plan.src(step)[0];
+  for (; piece_.block < d.count; piece_ = {piece_.block + 1, 0}) {
+    const Part to = part(slot, d, d.first + piece_.block), from = part(slot, s, s.first + piece_.block);
     const std::size_t bytes = std::min(to.bytes, from.bytes);
-    if (to.data != from.data && bytes != 0) kernels::copy(to.data, from.data, bytes);
+    if (to.data == from.data || bytes == piece_.at) continue;
+    const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
+    kernels::copy(to.data + piece_.at, from.data + piece_.at, now);
+    piece_.at += now;
+    if (plan.shared && piece_.at < bytes) return false;
   }
+  piece_ = {};
+  return true;
 }
 
-void Operation::run_reduce(const Slot& slot, const Step& step) {
+bool Operation::run_reduce(const Slot& slot, const Step& step) {
   const plan::Plan& plan = request_.compiled->plan;
-  const auto dst = plan.dst(step);
-  const auto src = plan.src(step);
-  std::array<const void*, 16> small;
-  std::vector<const void*> large;
-  std::span<const void*> inputs(small.data(), std::min(src.size(), small.size()));
-  if (src.size() > small.size()) {
-    large.resize(src.size());
-    inputs = large;
-  }
+  const auto dst = plan.dst(step), src = plan.src(step);
+  std::array<void*, 32> few;
+  std::vector<void*> many(dst.size() + src.size() > few.size() ? dst.size() + src.size() : 0);
+  const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
   const kernels::Reduce what{request_.dtype, request_.op,
                              step.final && request_.op == ReduceOp::avg ? ground_.size : 1};
-  for (std::int32_t i = 0; i < dst[0].count; i++) {
-    const Part to = part(slot, dst[0], dst[0].first + i);
-    std::size_t bytes = to.bytes;
-    for (std::size_t k = 0; k < src.size(); k++) {
-      const Part from = part(slot, src[k], src[k].first + i);
-      inputs[k] = from.data;
-      bytes = std::min(bytes, from.bytes);
+  for (; piece_.block < dst[0].count; piece_ = {piece_.block + 1, 0}) {
+    std::size_t bytes = std::numeric_limits<std::size_t>::max();
+    for (std::size_t k = 0; k < memory.size(); k++) {
+      const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
+      const Part p = part(slot, ref, ref.first + piece_.block);
+      memory[k] = p.data + piece_.at;
+      bytes = std::min(bytes, p.bytes);
     }
-    std::byte* second = nullptr;
-    if (dst.size() > 1) {
-      const Part also = part(slot, dst[1], dst[1].first + i);
-      second = also.data;
-      bytes = std::min(bytes, also.bytes);
-    }
-    if (bytes != 0) kernels::reduce(what, to.data, second, inputs, bytes / size_of(request_.dtype));
+    if (bytes == piece_.at) continue;
+    const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
+    kernels::reduce(what, memory.first(dst.size()),
+                    std::span<const void* const>(memory.data() + dst.size(), src.size()),
+                    now / size_of(request_.dtype));
+    piece_.at += now;
+    if (plan.shared && piece_.at < bytes) return false;
   }
+  piece_ = {};
+  return true;
 }
 
 bool Operation::retire() {

@@ -34,6 +34,10 @@ struct Ground {
 struct Request {
   std::shared_ptr<const Compiled> compiled;
   Binding binding;
+  /// A shared plan that runs instead if every rank opens the buffers that it needs. Which one it is becomes known when those ranks
+  /// have begun; a rank that opens nothing of what it should makes all run `compiled`.
+  std::shared_ptr<const Compiled> shared;
+  Binding shared_binding;
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   DType dtype = DType::u8;
@@ -42,12 +46,14 @@ struct Request {
 };
 
 /// The slices of a plan run through a window of slots, oldest first: while one waits for a peer the next is staged, which
-/// is all the software pipelining there is. Thread-safety: one thread at a time; messages complete from any thread.
+/// is all the software pipelining there is. A shared plan runs as one slice, whose steps are done in pieces, so that a failure
+/// is noticed between them. Thread-safety: one thread at a time; messages complete from any thread.
 class Operation final : public Running {
  public:
   Operation(Request request, const Ground& ground, std::uint64_t sequence);
   bool advance() override;
   std::vector<int> waiting_for() const override;
+  bool let_go(const std::vector<bool>& gone) override;
   const Request& request() const noexcept { return request_; }
 
  private:
@@ -64,14 +70,19 @@ class Operation final : public Running {
   };
 
   bool begin();
+  bool announce();
+  bool decide();
+  bool open_peers();
+  void prepare();
+  bool opens_buffers(Whereabouts& mine) const;
   bool start_slices();
   bool advance_slot(Slot& slot);
   bool advance_lane(Slot& slot, std::size_t lane);
   bool run_step(Slot& slot, std::uint32_t index);  ///< whether it could start; sets the state
   bool run_wait(const Slot& slot, const plan::Step& step);
   bool run_signal(const Slot& slot, const plan::Step& step);
-  void run_copy(const Slot& slot, const plan::Step& step);
-  void run_reduce(const Slot& slot, const plan::Step& step);
+  bool run_copy(const Slot& slot, const plan::Step& step);
+  bool run_reduce(const Slot& slot, const plan::Step& step);
   void run_message(Slot& slot, std::uint32_t index);
   bool retire();
   void finish();
@@ -87,8 +98,19 @@ class Operation final : public Running {
   std::uint64_t base_ = 0;
   std::vector<Slot> slots_;
   std::vector<const std::byte*> stage_;  ///< of each rank, once it has arrived
+  std::vector<Whereabouts> where_;       ///< likewise, of the ranks' buffers; empty unless there is a shared plan
+  struct Opened {
+    std::byte* in = nullptr;
+    std::byte* out = nullptr;
+  };
+  std::vector<Opened> peers_;  ///< by rank, once a shared plan was decided on
+  struct Piece {
+    std::int32_t block = 0;
+    std::size_t at = 0;
+  };
+  Piece piece_;  ///< how far the current step of a shared plan is
   std::vector<bool> arrived_;
-  bool begun_ = false;
+  bool announced_ = false, begun_ = false;
 };
 
 }  // namespace unisono::engine

@@ -15,6 +15,12 @@ class Running {
   virtual ~Running() = default;
   /// Do what can be done; whether anything was. After it look at done() and status().
   virtual bool advance() = 0;
+  /// The group has failed: touch no peer's memory any more. Whether no peer touches the caller's buffers any more either
+  /// (`gone` ranks have left); if not, call it again.
+  virtual bool let_go(const std::vector<bool>& gone) {
+    static_cast<void>(gone);
+    return true;
+  }
   /// Ranks whose part has not come, for the message of a timeout.
   virtual std::vector<int> waiting_for() const = 0;
 

@@ -69,6 +69,10 @@ std::string_view Group::transport() const { return need(impl_).parts().transport
 std::string Group::algorithms() const { return need(impl_).parts().selector.text(); }
 std::uint64_t Group::sequence_number() const { return need(impl_).sequence(); }
 
+Buffer Group::allocate(std::size_t bytes) const {
+  return Buffer(value_or_throw(need(impl_).parts().context->buffers->allocate(bytes)));
+}
+
 void Group::run(const Call& call) const { need(impl_).run(call); }
 
 Work Group::start(const Call& call) const {
@@ -159,6 +163,7 @@ void Group::same_size(std::size_t a, std::size_t b, const char* what) {
 // --- Context ---------------------------------------------------------------------------------------------------------
 
 Context::Context(Config config) : impl_(detail::ContextImpl::create(std::move(config), nullptr)) {}
+Buffer Context::allocate(std::size_t bytes) const { return Buffer(value_or_throw(impl_->buffers->allocate(bytes))); }
 const Config& Context::config() const { return impl_->config; }
 
 Group Context::create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name) const {

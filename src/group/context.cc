@@ -17,6 +17,7 @@ Setup setup_for(const ContextImpl& c, std::string interface_address) {
   setup.handshake = c.handshake;
   setup.interface_address = std::move(interface_address);
   setup.log = c.log;
+  setup.segment_bytes = segment_address_space();
   return setup;
 }
 }  // namespace
@@ -56,6 +57,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
       log.warn(fmt::format("no shared memory, ranks on this host will talk over tcp: {}", shm.status().message()));
   }
   if (!transports.empty()) segment = transports.front()->segment();
+  buffers = std::make_shared<BufferPool>(segment);
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,
                                                engine::wait_policy(engine::usable_cores(), 1, config.spin));

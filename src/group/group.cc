@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "group/group_impl.h"
 
 namespace unisono::detail {
@@ -35,6 +38,11 @@ GroupImpl::GroupImpl(Parts parts) : parts_(std::move(parts)) {
   for (int c = 0; c < kCollectives; c++)
     overridden_[static_cast<std::size_t>(c)] =
         parts_.overrides.find(name_of(static_cast<Collective>(c))) != std::string::npos;
+  shared_from_.fill(std::numeric_limits<std::int64_t>::max());
+  for (const plan::Rule& rule : parts_.selector.rules()) {
+    std::int64_t& from = shared_from_[static_cast<std::size_t>(rule.collective)];
+    if (rule.algorithm->place == plan::Place::shared_buffers) from = std::min(from, rule.from);
+  }
 }
 
 GroupImpl::~GroupImpl() {
@@ -118,6 +126,7 @@ void GroupImpl::submit(std::unique_ptr<Pending> pending) {
     p.call.options.algorithm = p.requested->name;
     p.algorithm = p.requested;
     if (auto chosen = choose(p); !chosen) throw_status(chosen.status());
+    if (p.requested->place == plan::Place::shared_buffers) refuse_private_buffers(p);
   }
   p.started = parts_.context->clock.now();
   p.deadline = saturating_add(p.started, p.call.options.timeout.value_or(default_timeout()));
@@ -128,26 +137,35 @@ void GroupImpl::submit(std::unique_ptr<Pending> pending) {
 
 Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
   const bool one_host = parts_.domain != nullptr;
-  const bool equal = even(p.call);
   if (p.requested != nullptr) {
-    if (p.requested->place == plan::Place::shared_memory && !one_host)
+    if (p.requested->place != plan::Place::network && !one_host)
       return Status::invalid(fmt::format(
           "algorithm {} needs all ranks of group \"{}\" to share memory; they talk over {}. Nothing was sent",
           p.requested->name, parts_.name, parts_.transport));
-    if (p.requested->even_only && !equal)
+    if (p.requested->place == plan::Place::shared_buffers && p.call.collective == Collective::all_to_all &&
+        !p.call.counts.empty())
+      return Status::invalid(
+          "all_to_all with counts cannot run shared: no rank knows where the others' blocks begin. "
+          "Nothing was sent");
+    if (p.requested->even_only && !even(p.call))
       return Status::invalid(fmt::format("algorithm {} needs equal counts. Nothing was sent", p.requested->name));
     return p.requested;
   }
-  plan::Question question;
-  question.collective = p.call.collective;
-  // all_to_all with counts: no rank knows how many slices the others have, which stages would need.
-  question.one_host = one_host && !(p.call.collective == Collective::all_to_all && !p.call.counts.empty());
-  question.ranks = size();
-  question.bytes = collective_bytes(p.call, size());
-  question.even = equal && !(p.call.collective == Collective::all_to_all && !p.call.counts.empty());
-  const plan::Algorithm* chosen = parts_.selector.choose(question);
+  const plan::Algorithm* chosen = parts_.selector.choose(question(p.call));
   if (chosen == nullptr) return Status::internal(fmt::format("no algorithm for {}", name_of(p.call.collective)));
   return chosen;
+}
+
+plan::Question GroupImpl::question(const Call& call) const {
+  // all_to_all with counts: no rank knows how many slices the others have, which stages would need.
+  const bool own_row_only = call.collective == Collective::all_to_all && !call.counts.empty();
+  plan::Question q;
+  q.collective = call.collective;
+  q.one_host = parts_.domain != nullptr && !own_row_only;
+  q.ranks = size();
+  q.bytes = collective_bytes(call, size());
+  q.even = even(call) && !own_row_only;
+  return q;
 }
 
 Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective collective,
@@ -187,6 +205,7 @@ bool GroupImpl::begin(Pending& p) {
   request.dtype = p.call.dtype;
   request.op = p.call.op;
   request.signature = signature_of(p.call, p.requested);
+  prepare_shared(p, request);
   engine::Ground ground;
   ground.domain = parts_.domain.get();
   ground.messenger = parts_.context->messenger.get();
@@ -220,6 +239,7 @@ bool GroupImpl::advance() {
     if (!moved && !parts_.failure->failed())
       if (Status s = check_on(*head); !s.ok()) fail(s);
     if (parts_.failure->failed()) {
+      if (!let_go(*head)) return moved;
       // Once the messenger has let go of it, nothing refers to the operation's memory any more.
       parts_.context->messenger->forget(parts_.id, parts_.failure->status());
       status = annotate(parts_.failure->status(), describe(*head), head->started);

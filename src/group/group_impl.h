@@ -55,6 +55,8 @@ struct Pending {
   TimePoint started{}, deadline = TimePoint::max();
   std::uint64_t sequence = 0;
   std::unique_ptr<engine::Running> operation;
+  TimePoint patience =
+      TimePoint::max();  ///< after a failure: until when to wait for peers to take their hands off our buffers
   TimePoint probe_at = TimePoint::max();  ///< when to tell the others what we wait in
 };
 
@@ -100,6 +102,10 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Result<std::shared_ptr<const engine::Compiled>> compiled(Collective collective, const plan::Algorithm& algorithm,
                                                            int root);
   Result<const plan::Algorithm*> choose(const Pending& pending) const;
+  plan::Question question(const Call& call) const;
+  void prepare_shared(const Pending& pending, engine::Request& request);
+  void refuse_private_buffers(const Pending& pending) const;
+  bool let_go(Pending& pending);
   Status check_on(Pending& pending);
   Status annotate(const Status& status, const std::string& what, TimePoint started) const;
   std::string describe(const Pending& pending) const;
@@ -114,6 +120,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status look_for_the_gone(const std::vector<int>& waiting) const;
 
   Parts parts_;
+  std::array<std::int64_t, kCollectives> shared_from_{};  ///< bytes from which the table may choose a shared plan
   std::array<bool, kCollectives>
       overridden_{};  ///< rank 0's UNISONO_ALGORITHM has rules for it: they beat the tiny path
   std::atomic<bool> destroyed_{false};

@@ -89,6 +89,11 @@ void PlanBuilder::stage_extents(std::vector<std::int32_t> extents) {
   for (std::size_t i = 0; i < plan_.stage_extent.size(); i++) stage_cell_.push_back(new_cell());
 }
 
+void PlanBuilder::share(std::vector<std::uint8_t> exposed) {
+  plan_.staged = plan_.shared = true;
+  plan_.exposed = std::move(exposed);
+}
+
 std::int32_t PlanBuilder::extent_of(Ref ref) const {
   return plan_.extents_of(ref.space)[static_cast<std::size_t>(ref.first)];
 }
@@ -105,6 +110,13 @@ StepId PlanBuilder::put(std::int32_t stage_block, Ref src) {
 StepId PlanBuilder::get(Ref dst, std::int32_t rank, std::int32_t stage_block) {
   const Ref src = stage(rank, stage_block);
   return add(OpCode::get, rank, 0, {&dst, 1}, {&src, 1});
+}
+
+StepId PlanBuilder::get(Ref dst, Ref peer_in) { return add(OpCode::get, peer_in.rank, 0, {&dst, 1}, {&peer_in, 1}); }
+StepId PlanBuilder::put(Ref peer_out, Ref src) { return add(OpCode::put, peer_out.rank, 0, {&peer_out, 1}, {&src, 1}); }
+
+StepId PlanBuilder::reduce_into(std::span<const Ref> dst, std::span<const Ref> sources, bool final) {
+  return add(OpCode::reduce, -1, 0, dst, sources, final);
 }
 
 StepId PlanBuilder::reduce(std::initializer_list<Ref> dst, std::span<const Ref> sources, bool final) {
@@ -191,6 +203,10 @@ std::span<const std::uint32_t> PlanBuilder::cells_of(const Ref& ref) const {
     case Space::stage:
       // Other ranks' stages are ordered by signal and wait, which share lane 0 with all that reads them.
       if (ref.rank == rank()) return part(stage_cell_, ref);
+      break;
+    case Space::peer_in:
+    case Space::peer_out:
+      break;  // the same holds for other ranks' buffers
   }
   return {};
 }

@@ -56,6 +56,13 @@ class PlanBuilder {
   static Ref in(std::int32_t first, std::int32_t count = 1) { return {Space::in, -1, first, count}; }
   static Ref out(std::int32_t first, std::int32_t count = 1) { return {Space::out, -1, first, count}; }
   static Ref stage(std::int32_t rank, std::int32_t block) { return {Space::stage, rank, block, 1}; }
+  /// Rank `rank`'s block of the input or output: the own one where that is this rank.
+  Ref in_of(std::int32_t rank, std::int32_t block) const {
+    return rank == this->rank() ? in(block) : Ref{Space::peer_in, rank, block, 1};
+  }
+  Ref out_of(std::int32_t rank, std::int32_t block) const {
+    return rank == this->rank() ? out(block) : Ref{Space::peer_out, rank, block, 1};
+  }
   /// All blocks of a space.
   Ref all(Space space) const;
   /// `count` blocks of `space` from `first`, going on at block 0 behind block ranks()-1.
@@ -67,14 +74,20 @@ class PlanBuilder {
   /// The layout of every rank's stage; the number of blocks must be the same on all ranks.
   void stage_extents(std::vector<std::int32_t> extents);
   std::int32_t extent_of(Ref ref) const;
+  /// Makes it a shared plan: `exposed` of ir.h.
+  void share(std::vector<std::uint8_t> exposed);
 
   StepId send(std::int32_t peer, const RefList& from);
   StepId recv(std::int32_t peer, const RefList& into);
   StepId copy(Ref dst, Ref src);
   StepId put(std::int32_t stage_block, Ref src);
   StepId get(Ref dst, std::int32_t rank, std::int32_t stage_block);
+  /// From and to another rank's buffer.
+  StepId get(Ref dst, Ref peer_in);
+  StepId put(Ref peer_out, Ref src);
   StepId reduce(std::initializer_list<Ref> dst, std::span<const Ref> sources, bool final);
   StepId reduce(Ref dst, std::initializer_list<Ref> sources, bool final);
+  StepId reduce_into(std::span<const Ref> dst, std::span<const Ref> sources, bool final);
   StepId signal(std::uint16_t channel);
   StepId wait(std::int32_t peer, std::uint16_t channel);
   /// The step that was added last also waits for `earlier`: for order that no data expresses.

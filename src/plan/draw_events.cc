@@ -15,8 +15,10 @@ using Extents = std::vector<std::int32_t>;
 Extents extents_of(std::span<const Plan> plans, const Plan& plan, std::span<const Ref> refs) {
   Extents extents;
   for (const Ref& ref : refs) {
-    const Plan& owner = ref.space == Space::stage ? plans[static_cast<std::size_t>(ref.rank)] : plan;
-    const auto all = owner.extents_of(ref.space);
+    const Plan& owner = has_owner(ref.space) ? plans[static_cast<std::size_t>(ref.rank)] : plan;
+    const auto all = ref.space == Space::peer_in    ? std::span(owner.in_extent)
+                     : ref.space == Space::peer_out ? std::span(owner.out_extent)
+                                                    : owner.extents_of(ref.space);
     for (std::int32_t i = 0; i < ref.count; i++) extents.push_back(all[static_cast<std::size_t>(ref.first + i)]);
   }
   return extents;

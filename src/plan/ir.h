@@ -31,6 +31,13 @@
 /// the same slice. A plan signals each of its channels exactly once, on all ranks alike. There is an implicit last
 /// signal "done" behind the plan, and an implicit wait for the "done" of all ranks on the slice that used the same stage
 /// slot `window` slices ago, in front of it. So a stage slot is free when a plan starts.
+///
+/// Shared plans (the callers' buffers themselves are in shared memory). PEER_IN(q) and PEER_OUT(q) are rank q's input and
+/// output, block by block as q numbers them. `exposed[q]` says which of its buffers rank q opens to the others; it is the
+/// same in the plans of all ranks. Others may touch a rank's buffers from its begin to its end: whoever runs such a plan
+/// must know where the buffers lie, so every rank that exposes one has begun when a plan starts; but a rank ends with the
+/// last step of its own plan, and its caller then does with the buffers as it likes. That nobody touches them any more
+/// is for the plan's signals to see to, and for the verifier to prove.
 
 #include <compare>
 #include <cstdint>
@@ -42,9 +49,18 @@
 
 namespace unisono::plan {
 
-enum class Space : std::uint8_t { in, out, scratch, stage };
+enum class Space : std::uint8_t { in, out, scratch, stage, peer_in, peer_out };
 
-/// `count` consecutive blocks of a space, from block `first`. `rank` is the owner of a stage, else -1.
+/// Whether blocks of the space are named by their owner's rank.
+constexpr bool has_owner(Space space) noexcept { return space >= Space::stage; }
+/// Whether it is the input or output of another rank.
+constexpr bool is_peer(Space space) noexcept { return space >= Space::peer_in; }
+
+/// What a rank opens to the others, as bits.
+inline constexpr std::uint8_t kExposesIn = 1, kExposesOut = 2;
+
+/// `count` consecutive blocks of a space, from block `first`. `rank` is the owner of a stage or of a peer's
+/// buffer, else -1.
 struct Ref {
   Space space = Space::in;
   std::int32_t rank = -1;
@@ -54,12 +70,12 @@ struct Ref {
 };
 
 enum class OpCode : std::uint8_t {
-  send,  ///< sources to `peer`, in order, as one message
-  recv,  ///< one message from `peer` into the destinations, in order
-  copy,  ///< dst[0] = src[0]
-  put,   ///< a copy whose destination is this rank's own stage
-  get,   ///< a copy whose source is another rank's stage
-  reduce,  ///< every dst = src[0] op src[1] op ... (a left fold in this order); one or two destinations, which may be sources
+  send,    ///< sources to `peer`, in order, as one message
+  recv,    ///< one message from `peer` into the destinations, in order
+  copy,    ///< dst[0] = src[0]
+  put,     ///< a copy whose destination is this rank's own stage, or another rank's output
+  get,     ///< a copy whose source is another rank's stage or input
+  reduce,  ///< every dst = src[0] op src[1] op ... (a left fold in this order); destinations may be sources
   signal,  ///< publish on `channel` (staged plans)
   wait     ///< until `peer` has signalled `channel` on this slice (staged plans)
 };
@@ -91,10 +107,12 @@ struct Plan {
   std::string algorithm;
   Shape shape;
   bool staged = false;  ///< uses stage, signal and wait: needs all ranks on one host
+  bool shared = false;  ///< uses other ranks' buffers: they must be in shared memory. Staged too, and run as one slice
   std::uint16_t lanes = 1;
   std::uint16_t channels = 0;  ///< signal channels, "done" not counted
   std::int32_t extents = 0;    ///< how many extents the blocks refer to
   std::vector<std::int32_t> in_extent, out_extent, scratch_extent, stage_extent;
+  std::vector<std::uint8_t> exposed;  ///< shared plans: by rank, kExposesIn and kExposesOut
   std::vector<Step> steps;
   std::vector<Ref> refs;
   std::vector<std::uint32_t> deps;  ///< step indices of this plan
@@ -112,6 +130,9 @@ struct Plan {
         return scratch_extent;
       case Space::stage:
         return stage_extent;
+      case Space::peer_in:
+      case Space::peer_out:
+        return {};  // of another rank: layout.h knows them
     }
     return {};
   }

@@ -1,6 +1,7 @@
 #include "plan/layout.h"
 
 #include <numeric>
+#include <utility>
 
 namespace unisono::plan {
 
@@ -46,6 +47,11 @@ Layout layout_of(Collective collective, const Shape& shape, std::int32_t blocks)
       break;
   }
   return layout;
+}
+
+std::vector<std::int32_t> peer_extents(const Plan& plan, Space space, std::int32_t owner) {
+  Layout layout = layout_of(plan.collective, {plan.shape.ranks, owner, plan.shape.root}, plan.extents);
+  return space == Space::peer_in ? std::move(layout.in) : std::move(layout.out);
 }
 
 std::vector<AliasedBlocks> aliased_blocks(const Plan& plan) {

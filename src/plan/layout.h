@@ -19,6 +19,9 @@ struct Layout {
 /// broadcast cut the vector; the others have theirs by definition.
 Layout layout_of(Collective collective, const Shape& shape, std::int32_t blocks);
 
+/// The extents of the blocks of `space`, peer_in or peer_out, of rank `owner`, for one slice.
+std::vector<std::int32_t> peer_extents(const Plan& plan, Space space, std::int32_t owner);
+
 /// Block `in` of the input may be the same memory as block `out` of the output.
 struct AliasedBlocks {
   std::int32_t in, out;

@@ -137,4 +137,18 @@ void direct_reduce_scatter(PlanBuilder& b, Ref into) {
   b.reduce({into}, sources, true);
 }
 
+void share_all(PlanBuilder& b, std::uint8_t exposed) {
+  b.share(std::vector<std::uint8_t>(static_cast<std::size_t>(b.ranks()), exposed));
+}
+
+void share_root(PlanBuilder& b, std::uint8_t exposed) {
+  std::vector<std::uint8_t> by_rank(static_cast<std::size_t>(b.ranks()), 0);
+  by_rank[static_cast<std::size_t>(b.root())] = exposed;
+  b.share(std::move(by_rank));
+}
+
+void wait_for_others(PlanBuilder& b, std::uint16_t channel) {
+  for (std::int32_t i = 1; i < b.ranks(); i++) b.wait(b.around(b.rank() - i), channel);
+}
+
 }  // namespace unisono::plan

@@ -66,6 +66,12 @@ void direct_reduce_scatter(PlanBuilder& b, Ref into);
 std::vector<std::int32_t> all_ranks_but(std::int32_t ranks, std::int32_t without);
 constexpr std::int32_t place_without_own(std::int32_t q, std::int32_t without) { return q < without ? q : q - 1; }
 
+/// Shared plans in which every rank exposes the same, or the root alone does.
+void share_all(PlanBuilder& b, std::uint8_t exposed);
+void share_root(PlanBuilder& b, std::uint8_t exposed);
+/// Waits for the signal of every other rank, starting at the one before.
+void wait_for_others(PlanBuilder& b, std::uint16_t channel);
+
 /// The strides of the circulant algorithms for n ranks: n halved, rounding up, until 1 (17: 17 9 5 3 2 1).
 std::vector<std::int32_t> circulant_strides(std::int32_t n);
 /// As ring_reduce_scatter, in ceil(log2 n) rounds for any n.

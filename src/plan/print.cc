@@ -36,7 +36,7 @@ nlohmann::ordered_json refs_json(std::span<const Ref> refs) {
   auto list = nlohmann::ordered_json::array();
   for (const Ref& ref : refs) {
     const nlohmann::ordered_json owner =
-        ref.space == Space::stage ? nlohmann::ordered_json(ref.rank) : nlohmann::ordered_json();
+        has_owner(ref.space) ? nlohmann::ordered_json(ref.rank) : nlohmann::ordered_json();
     list.push_back({name_of(ref.space), owner, ref.first, ref.count});
   }
   return list;
@@ -63,12 +63,12 @@ std::string_view name_of(OpCode op) noexcept {
 }
 
 std::string_view name_of(Space space) noexcept {
-  constexpr std::string_view names[] = {"in", "out", "scratch", "stage"};
+  constexpr std::string_view names[] = {"in", "out", "scratch", "stage", "peer_in", "peer_out"};
   return names[static_cast<std::size_t>(space)];
 }
 
 std::string to_text(const Ref& ref) {
-  const std::string owner = ref.space == Space::stage ? fmt::format("@{}", ref.rank) : "";
+  const std::string owner = has_owner(ref.space) ? fmt::format("@{}", ref.rank) : "";
   const std::string blocks =
       ref.count == 1 ? fmt::format("{}", ref.first) : fmt::format("{}..{}", ref.first, ref.first + ref.count - 1);
   return fmt::format("{}{}[{}]", name_of(ref.space), owner, blocks);
@@ -129,6 +129,7 @@ nlohmann::ordered_json to_json(const Plan& plan) {
                               {"rank", plan.shape.rank},
                               {"root", plan.shape.root},
                               {"staged", plan.staged},
+                              {"shared", plan.shared},
                               {"lanes", plan.lanes},
                               {"channels", plan.channels},
                               {"extents", plan.extents}};

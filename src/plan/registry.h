@@ -12,15 +12,17 @@
 namespace unisono::plan {
 
 /// Where an algorithm can run: `network` uses send and recv only (any transport, shared memory included);
-/// `shared_memory` uses stages (all ranks on one host).
-enum class Place : std::uint8_t { network, shared_memory };
+/// `shared_memory` uses stages (all ranks on one host); `shared_buffers` the callers' buffers themselves, which must lie in
+/// memory that unisono allocated (Group::allocate).
+enum class Place : std::uint8_t { network, shared_memory, shared_buffers };
 
 /// Closed-form cost of an algorithm for blocks of equal size, over all ranks; the verifier counts and compares.
 struct Cost {
   std::int64_t steps = 0;  ///< network: rounds of messages, when a rank sends one and receives one at a time in the
                            ///< order of its plan; shared memory: the longest chain of signals and waits
   double volume =
-      0;  ///< the most that one rank sends (network) or puts + gets + reduces from stages (shared memory), as a
+      0;  ///< the most that one rank sends (network) or puts + gets + reduces from stages, and from and to other ranks'
+          ///< buffers (shared memory), as a
           ///< multiple of the collective's size S (count for all_reduce, reduce, broadcast; the whole
           ///< n-block buffer for the others)
   friend bool operator==(const Cost&, const Cost&) = default;

@@ -16,6 +16,7 @@ namespace {
 //   one shot or two    the extra additions of one shot against one more signal and wait (0.5 to 1 us at 10 GB/s)
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
+//   shared             where it copies less than staged at all: only the smallest operations are over before that matters
 //   Bruck              blocks of at most 256 bytes between 8 ranks or more
 constexpr std::string_view kBuiltIn =
     "all_reduce@shm[1-2]:0-16K=staged_one_shot,16K-=staged_two_shot;"
@@ -52,6 +53,14 @@ constexpr std::string_view kBuiltIn =
     "all_to_all@net[8-15]:0-2K=bruck;"
     "all_to_all@net[16-31]:0-4K=bruck;"
     "all_to_all@net[32-]:0-8K=bruck;"
+    "all_reduce@shm:16K-=shared;"
+    "reduce@shm:16K-=shared;"
+    "broadcast@shm:16K-=shared;"
+    "all_gather@shm:16K-=shared;"
+    "reduce_scatter@shm:16K-=shared;"
+    "gather@shm:16K-=shared;"
+    "scatter@shm:16K-=shared;"
+    "all_to_all@shm:16K-=shared;"
     "barrier@shm:0-=staged;"
     "barrier@net:0-=dissemination";
 
@@ -65,8 +74,10 @@ bool matches(const Rule& rule, const Question& q) {
 
 // Why the algorithm cannot run; empty when it can.
 std::string_view declines(const Algorithm& algorithm, const Question& q) {
-  if (algorithm.place == Place::shared_memory && !q.one_host)
+  if (algorithm.place != Place::network && !q.one_host)
     return "it needs shared memory, and not all ranks are on one host";
+  if (algorithm.place == Place::shared_buffers && !q.shared_buffers)
+    return "it needs buffers that unisono allocated (Group::allocate)";
   if (algorithm.even_only && !q.even) return "it needs equal counts, and they differ";
   return {};
 }

@@ -21,8 +21,9 @@ struct Question {
   Collective collective = Collective::all_reduce;
   bool one_host = true;  ///< all ranks share memory
   std::int32_t ranks = 1;
-  std::int64_t bytes = 0;  ///< S
-  bool even = true;        ///< all counts equal
+  std::int64_t bytes = 0;       ///< S
+  bool even = true;             ///< all counts equal
+  bool shared_buffers = false;  ///< the callers' buffers lie in memory that unisono allocated
 };
 
 /// The answer, with its reason in words.

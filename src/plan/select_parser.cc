@@ -139,7 +139,7 @@ class Parser {
       return error(name, fmt::format("no algorithm \"{}\" for {}: there are {}", name, name_of(rule.collective),
                                      fmt::join(names_for(rule.collective), ", ")));
     }
-    if (rule.algorithm->place == Place::shared_memory && !rule.shm) {
+    if (rule.algorithm->place != Place::network && !rule.shm) {
       return error(name, fmt::format("{} needs shared memory and can never run under a rule for net", name));
     }
     rules_.push_back(rule);

@@ -5,7 +5,7 @@
 namespace unisono::plan::verification {
 
 StageClocks::StageClocks(const Subject& subject, const Links& links, std::size_t cells)
-    : subject_(subject), active_(!subject.plan(0).stage_extent.empty()) {
+    : subject_(subject), active_(!subject.plan(0).stage_extent.empty() || subject.plan(0).shared) {
   if (!active_) return;
   lane_of_.reserve(subject.steps());
   for (const Plan& plan : subject.plans) {
@@ -62,6 +62,23 @@ GlobalStep StageClocks::read(GlobalStep g, std::uint32_t cell) {
   Cell& c = cells_[cell];
   c.readers.push_back({lane, clock(lane)[lane] + 1, g});
   return before(c.writer, lane) ? kNone : c.writer.step;
+}
+
+GlobalStep StageClocks::outlasts(std::uint32_t cell, std::int32_t rank) {
+  if (!active_) return kNone;
+  const GlobalStep first = subject_.global(rank, 0), end = subject_.global(rank + 1, 0);
+  const auto seen = [&](const Access& a) {
+    if (a.step == kNone) return true;
+    for (GlobalStep g = first; g < end; g++) {
+      if (before(a, lane_of_[g])) return true;
+    }
+    return false;
+  };
+  const Cell& c = cells_[cell];
+  for (const Access& reader : c.readers) {
+    if (!seen(reader)) return reader.step;
+  }
+  return seen(c.writer) ? kNone : c.writer.step;
 }
 
 GlobalStep StageClocks::write(GlobalStep g, std::uint32_t cell) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Finds races on stages while the verifier runs the plans. Part of the verifier.
+/// Finds races on memory that ranks share while the verifier runs the plans. Part of the verifier.
 
 #include <cstdint>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace unisono::plan::verification {
 
-/// Vector clocks with one component for each lane of each rank. Only stages are shared between ranks, so plans without
-/// stages cost nothing here. Call enter() before the accesses of a step, leave() when it is done, and join() for each
+/// Vector clocks with one component for each lane of each rank. Only stages, and in shared plans the buffers, are shared
+/// between ranks, so plans without them cost nothing here. Call enter() before the accesses of a step, leave() when it is done, and join() for each
 /// step on another lane that it comes after.
 class StageClocks {
  public:
@@ -20,6 +20,8 @@ class StageClocks {
   GlobalStep read(GlobalStep g, std::uint32_t cell);
   GlobalStep write(GlobalStep g, std::uint32_t cell);
   void leave(GlobalStep g);
+  /// When all steps are done: one that touches `cell` and is not ordered before the end of rank `rank`, or kNone.
+  GlobalStep outlasts(std::uint32_t cell, std::int32_t rank);
   /// `later` comes after `earlier`; takes effect when `later` enters or leaves.
   void join(GlobalStep later, GlobalStep earlier);
 

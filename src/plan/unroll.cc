@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/layout.h"
+
 namespace unisono::plan {
 
 namespace {
@@ -88,12 +90,16 @@ class Unroller {
     return add(step, moved(plan_.src(model)), moved(plan_.dst(model)), deps);
   }
 
+  std::size_t blocks_of(const Ref& ref) const {
+    return is_peer(ref.space) ? peer_extents(plan_, ref.space, ref.rank).size() : plan_.extents_of(ref.space).size();
+  }
+
   std::vector<Ref> moved(std::span<const Ref> refs) const {
     std::vector<Ref> result(refs.begin(), refs.end());
     for (Ref& ref : result) {
-      const bool own_copy = ref.space == Space::in || ref.space == Space::out;
+      const bool own_copy = ref.space == Space::in || ref.space == Space::out || is_peer(ref.space);
       const std::int32_t copy = own_copy ? slice_ : slice_ % how_.window;
-      ref.first += copy * static_cast<std::int32_t>(plan_.extents_of(ref.space).size());
+      ref.first += copy * static_cast<std::int32_t>(blocks_of(ref));
     }
     return result;
   }

@@ -60,11 +60,13 @@ Cells::Cells(const Subject& subject, bool in_place) {
 
 std::uint32_t Cells::of(std::int32_t rank, const Ref& ref, std::int32_t offset) const {
   const auto block = static_cast<std::uint32_t>(ref.first + offset);
-  const auto r = static_cast<std::size_t>(ref.space == Space::stage ? ref.rank : rank);
+  const auto r = static_cast<std::size_t>(has_owner(ref.space) ? ref.rank : rank);
   switch (ref.space) {
     case Space::in:
+    case Space::peer_in:
       return in[first_in[r] + block];
     case Space::out:
+    case Space::peer_out:
       return first_out[r] + block;
     case Space::scratch:
       return first_scratch[r] + block;
@@ -77,9 +79,21 @@ std::uint32_t Cells::of(std::int32_t rank, const Ref& ref, std::int32_t offset) 
 }  // namespace verification
 
 std::string_view name_of(Fault fault) noexcept {
-  constexpr std::string_view names[] = {
-      "malformed",      "layout",   "writes input",         "extents",      "message",       "signal",       "race",
-      "undefined read", "deadlock", "doubled contribution", "wrong result", "unequal trees", "final reduce", "cost"};
+  constexpr std::string_view names[] = {"malformed",
+                                        "layout",
+                                        "writes input",
+                                        "extents",
+                                        "message",
+                                        "signal",
+                                        "race",
+                                        "early end",
+                                        "undefined read",
+                                        "deadlock",
+                                        "doubled contribution",
+                                        "wrong result",
+                                        "unequal trees",
+                                        "final reduce",
+                                        "cost"};
   return names[static_cast<std::size_t>(fault)];
 }
 

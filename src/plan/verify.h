@@ -5,7 +5,8 @@
 ///   - every result block holds each contribution that belongs there, exactly once, and no other;
 ///   - nothing is read that was not written before, nothing is ever written to `in`;
 ///   - no two steps that touch a block, one of them writing, are unordered: within a rank by lanes and dependencies
-///     alone, for stages by vector clocks over lanes, messages, signals and waits;
+///     alone, for stages and for other ranks' buffers by vector clocks over lanes, messages, signals and waits;
+///   - in shared plans, no rank ends while another may still touch its buffers, and nobody touches what is not exposed;
 ///   - no deadlock even when a message is not buffered at all (a send ends when its receive is there: whoever survives
 ///     that survives any amount of buffering);
 ///   - messages meet in order with equal extents, and each channel is signalled once by every rank;
@@ -34,6 +35,7 @@ enum class Fault : std::uint8_t {
   message,               ///< a message without its counterpart, or one whose two ends differ in extents
   signal,                ///< a channel that is not signalled exactly once on every rank
   race,                  ///< two unordered steps on one block, one of them writing
+  early_end,             ///< a rank that ends while another may still touch its input or output
   undefined_read,        ///< a read of what nobody wrote
   deadlock,              ///< steps that wait for each other
   doubled_contribution,  ///< a sum in which a rank's part is twice

@@ -11,14 +11,16 @@ namespace unisono::plan::verification {
 
 namespace {
 
-// What one rank moves, in blocks: messages sent, or for staged plans what goes to and comes from stages.
+// What one rank moves, in blocks: messages sent, or for staged plans what goes to and comes from stages and
+// other ranks' buffers.
 std::int64_t blocks_moved(const Plan& plan) {
   std::int64_t blocks = 0;
   for (const Step& step : plan.steps) {
     if (step.op == OpCode::send || step.op == OpCode::put) {
       for (const Ref& ref : plan.src(step)) blocks += ref.count;
     } else if (step.op == OpCode::get || step.op == OpCode::reduce) {
-      for (const Ref& ref : plan.src(step)) blocks += ref.space == Space::stage ? ref.count : 0;
+      for (const Ref& ref : plan.src(step)) blocks += has_owner(ref.space) ? ref.count : 0;
+      for (const Ref& ref : plan.dst(step)) blocks += is_peer(ref.space) ? ref.count : 0;
     }
   }
   return blocks;

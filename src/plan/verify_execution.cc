@@ -149,6 +149,7 @@ class Execution {
     const Plan& plan = subject_.plan(rank);
     const auto src = plan.src(step), dst = plan.dst(step);
     clocks_.enter(g);
+    watched_ = shared() && !copies_onto_itself(rank, step);
     for (std::int32_t i = 0; i < dst.front().count; i++) {
       buffer_.clear();
       for (const Ref& ref : src) buffer_.push_back(read(g, rank, ref, i));
@@ -157,6 +158,22 @@ class Execution {
     }
     complete(g);
   }
+
+  bool shared() const { return subject_.plan(0).shared; }
+
+  // In place, such a copy does nothing.
+  bool copies_onto_itself(std::int32_t rank, const Step& step) const {
+    if (step.op != OpCode::copy) return false;
+    const Ref& to = subject_.plan(rank).dst(step).front();
+    const Ref& from = subject_.plan(rank).src(step).front();
+    for (std::int32_t i = 0; i < to.count; i++) {
+      if (cells_.of(rank, to, i) != cells_.of(rank, from, i)) return false;
+    }
+    return true;
+  }
+
+  // Whether others may touch the block too.
+  bool common(const Ref& ref) const { return ref.space == Space::stage || (watched_ && ref.space != Space::scratch); }
 
   Value sum(GlobalStep g, const Step& step) {
     if (std::ranges::find(buffer_, kUndefined) != buffer_.end()) return kUndefined;  // reported by read()
@@ -176,7 +193,7 @@ class Execution {
 
   Value read(GlobalStep g, std::int32_t rank, const Ref& ref, std::int32_t offset) {
     const std::uint32_t cell = cells_.of(rank, ref, offset);
-    if (ref.space == Space::stage) note_race(clocks_.read(g, cell), g, ref, offset);
+    if (common(ref)) note_race(clocks_.read(g, cell), g, ref, offset);
     if (at_[cell] == kUndefined)
       fault(Fault::undefined_read, g, fmt::format("reads {} before anything is there", block(ref, offset)));
     return at_[cell];
@@ -184,7 +201,7 @@ class Execution {
 
   void write(GlobalStep g, std::int32_t rank, const Ref& ref, std::int32_t offset, Value value) {
     const std::uint32_t cell = cells_.of(rank, ref, offset);
-    if (ref.space == Space::stage) note_race(clocks_.write(g, cell), g, ref, offset);
+    if (common(ref)) note_race(clocks_.write(g, cell), g, ref, offset);
     at_[cell] = value;
   }
 
@@ -243,6 +260,20 @@ class Execution {
       }
       const auto blocks = static_cast<std::int32_t>(subject_.plan(r).out_extent.size());
       for (std::int32_t b = 0; b < blocks && !findings_.full(); b++) check_result(r, b);
+      if (!shared()) continue;
+      check_end(r, Space::in, subject_.plan(r).in_extent.size());
+      check_end(r, Space::out, subject_.plan(r).out_extent.size());
+    }
+  }
+
+  // The caller has its buffers back when its rank's last step is done.
+  void check_end(std::int32_t rank, Space space, std::size_t blocks) {
+    for (std::int32_t b = 0; b < static_cast<std::int32_t>(blocks) && !findings_.full(); b++) {
+      const GlobalStep late = clocks_.outlasts(cells_.of(rank, {space, -1, b, 1}, 0), rank);
+      if (late == kNone) continue;
+      findings_.add(Fault::early_end, rank, -1,
+                    fmt::format("rank {} ends, and its caller has {} back, while {} may still touch it{}", rank,
+                                block({space, -1, b, 1}, 0), subject_.name(late), mode()));
     }
   }
 
@@ -361,6 +392,7 @@ class Execution {
   std::vector<Value> buffer_;
   std::vector<Value> tree_of_block_;
   std::uint32_t completed_ = 0;
+  bool watched_ = false;  ///< the step that runs touches buffers that others may touch
 };
 
 }  // namespace

@@ -60,6 +60,7 @@ class RaceCheck {
         }
       }
       for (const Ref& ref : plan_.dst(plan_.steps[s])) {
+        if (elsewhere(ref)) continue;
         for (std::int32_t i = 0; i < ref.count; i++) {
           const std::uint32_t cell = cells_.of(rank_, ref, i);
           expect_before(writer[cell], s, ref, i);
@@ -82,7 +83,7 @@ class RaceCheck {
     }
     return true;
   }
-  bool elsewhere(const Ref& ref) const { return ref.space == Space::stage && ref.rank != rank_; }
+  bool elsewhere(const Ref& ref) const { return has_owner(ref.space) && ref.rank != rank_; }
   void expect_before(std::uint32_t a, std::uint32_t b, const Ref& ref, std::int32_t offset) {
     if (a == kNone || a == b || clocks_.before(a, b)) return;
     Ref block = ref;

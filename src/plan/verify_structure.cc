@@ -55,6 +55,11 @@ class StructureCheck {
           Fault::layout, rank_, -1,
           fmt::format("rank {}'s input or output blocks are not those of {}", rank_, name_of(plan_.collective)));
     }
+    if (plan_.shared != first.shared || plan_.exposed != first.exposed ||
+        plan_.exposed.size() != (plan_.shared ? static_cast<std::size_t>(subject_.ranks()) : 0)) {
+      findings_.add(Fault::layout, rank_, -1,
+                    fmt::format("rank {} and rank 0 disagree on which buffers are exposed", rank_));
+    }
     if (plan_.stage_extent.size() != first.stage_extent.size() || plan_.channels != first.channels ||
         plan_.staged != first.staged) {
       findings_.add(Fault::signal, rank_, -1,
@@ -81,10 +86,24 @@ class StructureCheck {
 
   bool good(const Ref& ref) const {
     if (ref.first < 0 || ref.count < 1) return false;
-    if (ref.space != Space::stage)
-      return ref.first + ref.count <= static_cast<std::int32_t>(plan_.extents_of(ref.space).size());
-    if (ref.rank < 0 || ref.rank >= subject_.ranks()) return false;
-    return ref.first + ref.count <= static_cast<std::int32_t>(subject_.plan(ref.rank).stage_extent.size());
+    if (has_owner(ref.space) && (ref.rank < 0 || ref.rank >= subject_.ranks())) return false;
+    if (is_peer(ref.space) && ref.rank == rank_) return false;
+    return ref.first + ref.count <= static_cast<std::int32_t>(extents(ref).size());
+  }
+
+  // Of the space that `ref` names, at its owner.
+  std::span<const std::int32_t> extents(const Ref& ref) const {
+    const Plan& owner = has_owner(ref.space) ? subject_.plan(ref.rank) : plan_;
+    if (ref.space == Space::peer_in) return owner.in_extent;
+    if (ref.space == Space::peer_out) return owner.out_extent;
+    return owner.extents_of(ref.space);
+  }
+
+  // Whether the owner of a peer's buffer opens it.
+  bool exposed(const Ref& ref) const {
+    if (!is_peer(ref.space)) return true;
+    const std::uint8_t bit = ref.space == Space::peer_in ? kExposesIn : kExposesOut;
+    return plan_.shared && (plan_.exposed[static_cast<std::size_t>(ref.rank)] & bit) != 0;
   }
 
   bool in_range(const Step& step) {
@@ -127,8 +146,7 @@ class StructureCheck {
         expect(src.size() == 1 && dst.size() == 1, "needs one source and one destination");
         break;
       case OpCode::reduce:
-        expect(src.size() >= 2 && !dst.empty() && dst.size() <= 2,
-               "needs at least two sources and one or two destinations");
+        expect(src.size() >= 2 && !dst.empty(), "needs at least two sources and one destination");
         break;
       case OpCode::signal:
       case OpCode::wait:
@@ -145,23 +163,27 @@ class StructureCheck {
 
   void check_spaces(const Step& step) {
     for (const Ref& ref : plan_.dst(step)) {
-      if (ref.space == Space::in)
+      if (ref.space == Space::in || ref.space == Space::peer_in)
         fault(Fault::writes_input, fmt::format("writes to {}, but the input belongs to the caller", to_text(ref)));
       if (ref.space == Space::stage) expect(ref.rank == rank_, "writes to the stage of another rank");
-      if (step.op == OpCode::put) expect(ref.space == Space::stage, "a put goes to the own stage");
+      if (step.op == OpCode::put)
+        expect(ref.space == Space::stage || ref.space == Space::peer_out,
+               "a put goes to the own stage or to another rank's output");
+      expect(exposed(ref), fmt::format("{} is not exposed", to_text(ref)));
     }
     for (const Ref& ref : plan_.src(step)) {
       if (step.op == OpCode::get)
-        expect(ref.space == Space::stage && ref.rank != rank_, "a get comes from another rank's stage");
-      if (step.op == OpCode::send) expect(ref.space != Space::stage, "a message cannot come from a stage");
+        expect((ref.space == Space::stage && ref.rank != rank_) || ref.space == Space::peer_in,
+               "a get comes from another rank's stage or input");
+      if (step.op == OpCode::send) expect(!has_owner(ref.space), "a message cannot come from another's memory");
+      expect(exposed(ref), fmt::format("{} is not exposed", to_text(ref)));
     }
     if (step.op != OpCode::recv) return;
-    for (const Ref& ref : plan_.dst(step)) expect(ref.space != Space::stage, "a message cannot go to a stage");
+    for (const Ref& ref : plan_.dst(step)) expect(!has_owner(ref.space), "a message cannot go to another's memory");
   }
 
   std::int32_t extent(const Ref& ref, std::int32_t offset) const {
-    const Plan& owner = ref.space == Space::stage ? subject_.plan(ref.rank) : plan_;
-    return owner.extents_of(ref.space)[static_cast<std::size_t>(ref.first + offset)];
+    return extents(ref)[static_cast<std::size_t>(ref.first + offset)];
   }
 
   void check_extents(std::span<const Ref> src, std::span<const Ref> dst) {

@@ -40,7 +40,8 @@ TEST_P(EveryAlgorithm, IsFoundUnderItsName) {
 
 TEST_P(EveryAlgorithm, UsesStagesExactlyInSharedMemory) {
   const Algorithm& algorithm = GetParam();
-  EXPECT_EQ(algorithm.build({4, 2, 1}).staged, algorithm.place == Place::shared_memory);
+  EXPECT_EQ(algorithm.build({4, 2, 1}).staged, algorithm.place != Place::network);
+  EXPECT_EQ(algorithm.build({4, 2, 1}).shared, algorithm.place == Place::shared_buffers);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryAlgorithm, testing::ValuesIn(algorithms().begin(), algorithms().end()),

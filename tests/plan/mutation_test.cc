@@ -231,6 +231,62 @@ TEST(PlantedMistakes, NextSliceMustNotEnterTheStageBeforeAllAreDone) {
   EXPECT_EQ(verify(unrolled, options).text(), "");
 }
 
+TEST(PlantedMistakes, LeavingBeforeAllAreDoneIsFound) {
+  // Rank 1 does not wait for rank 2, which may then still write the sum of its block to rank 1's output.
+  auto plans = plans_of(Collective::all_reduce, "shared", 3);
+  erase_step(plans[1], find_step(plans[1], OpCode::wait, 1));
+  expect_fault(plans, Fault::early_end,
+               "rank 1 ends, and its caller has out[2] back, while rank 2 step 0 (reduce peer_out@0[2], peer_out@1[2]");
+
+  // The same where others only read.
+  plans = plans_of(Collective::broadcast, "shared", 3, 1);
+  erase_step(plans[1], find_step(plans[1], OpCode::wait, 0));
+  expect_fault(plans, Fault::early_end, "rank 1 ends, and its caller has in[0] back, while rank 0 step 0 (get out[0]");
+}
+
+TEST(PlantedMistakes, SignalBeforeTheLastReadEndsPeersTooEarly) {
+  auto plans = plans_of(Collective::all_gather, "shared", 3);
+  Step& last_get = find_step(plans[0], OpCode::get, 1);
+  Step& signal = find_step(plans[0], OpCode::signal);
+  std::swap(last_get, signal);
+  expect_fault(plans, Fault::early_end, "rank 2 ends, and its caller has in[0] back, while rank 0");
+}
+
+TEST(PlantedMistakes, TwoOwnersOfOneBlockAreARace) {
+  auto plans = plans_of(Collective::all_reduce, "shared", 3);
+  Step& reduce = find_step(plans[2], OpCode::reduce);
+  for (std::uint32_t i = 0; i < 3; i++) {
+    source(plans[2], reduce, i).first = 0;
+    destination(plans[2], reduce, i).first = 0;
+  }
+  expect_fault(plans, Fault::race, "touches");
+  expect_fault(plans, Fault::wrong_result, "out[2]: was never written");
+}
+
+TEST(PlantedMistakes, WritingWhileAnotherReadsInPlaceIsARace) {
+  // Rank 0 writes its own output before it has copied what rank 1 reads from there in place.
+  auto plans = plans_of(Collective::all_gather, "shared", 2);
+  Step& copy = find_step(plans[0], OpCode::copy);
+  destination(plans[0], copy).first = 1;
+  destination(plans[0], find_step(plans[0], OpCode::get)).first = 0;
+  expect_fault(plans, Fault::race, "rank 1");
+}
+
+TEST(PlantedMistakes, BuffersThatAreNotExposedAreMalformed) {
+  auto plans = plans_of(Collective::all_reduce, "shared", 3);
+  for (Plan& plan : plans) plan.exposed[2] = kExposesIn;
+  expect_fault(plans, Fault::malformed, "peer_out@2[0] is not exposed");
+  plans = plans_of(Collective::all_reduce, "shared", 3);
+  plans[1].exposed[2] = 0;
+  expect_fault(plans, Fault::layout, "rank 1 and rank 0 disagree on which buffers are exposed");
+}
+
+TEST(PlantedMistakes, WritingToTheInputOfAnotherIsFound) {
+  auto plans = plans_of(Collective::gather, "shared", 3);
+  destination(plans[1], find_step(plans[1], OpCode::put)) = {Space::peer_in, 0, 0, 1};
+  expect_fault(plans, Fault::writes_input, "writes to peer_in@0[0]");
+}
+
 TEST(PlantedMistakes, SendsBeforeReceivesInOneLaneDeadlock) {
   // Everybody sends to the right and only then receives from the left, which needs buffers that nobody promised.
   auto plans = plans_of(Collective::all_gather, "ring", 3);

@@ -23,7 +23,8 @@ std::size_t below(Random& random, std::size_t n) { return random() % n; }
 
 class Machine {
  public:
-  Machine(const std::vector<Plan>& plans, bool in_place) : plans_(plans), in_place_(in_place), done_(plans.size()) {
+  Machine(const std::vector<Plan>& plans, bool in_place)
+      : plans_(plans), in_place_(in_place), done_(plans.size()), results_(plans.size()) {
     for (std::size_t r = 0; r < plans.size(); r++) {
       const auto rank = static_cast<std::int32_t>(r);
       done_[r].assign(plans[r].steps.size(), false);
@@ -40,6 +41,7 @@ class Machine {
       if (ready.empty()) break;
       const auto [rank, step] = ready[below(random, ready.size())];
       execute(rank, step);
+      for (std::int32_t r = 0; r < static_cast<std::int32_t>(plans_.size()); r++) end(r);
     }
     return std::ranges::all_of(done_, [](const auto& steps) { return std::ranges::find(steps, false) == steps.end(); });
   }
@@ -56,7 +58,8 @@ class Machine {
           const bool has = std::ranges::find(in, extent) != in.end();
           if (has) expected.push_back({q, extent});
         }
-        if (cell(r, {Space::out, -1, static_cast<std::int32_t>(b), 1}, 0) != expected) return false;
+        const auto& results = results_[static_cast<std::size_t>(r)];
+        if (!results || (*results)[b] != expected) return false;
       }
     }
     return true;
@@ -69,13 +72,32 @@ class Machine {
   const Plan& plan(std::int32_t rank) const { return plans_[static_cast<std::size_t>(rank)]; }
 
   Contributions& cell(std::int32_t rank, const Ref& ref, std::int32_t offset) {
-    Place place{ref.space == Space::stage ? ref.rank : rank, ref.space, ref.first + offset};
-    if (in_place_ && ref.space == Space::in) {
-      for (const auto& pair : aliased_blocks(plan(rank))) {
-        if (pair.in == ref.first + offset) place = {rank, Space::out, pair.out};
+    const std::int32_t owner = has_owner(ref.space) ? ref.rank : rank;
+    const Space space = ref.space == Space::peer_in ? Space::in : ref.space == Space::peer_out ? Space::out : ref.space;
+    Place place{owner, space, ref.first + offset};
+    if (in_place_ && space == Space::in) {
+      for (const auto& pair : aliased_blocks(plan(owner))) {
+        if (pair.in == ref.first + offset) place = {owner, Space::out, pair.out};
       }
     }
     return memory_[place];
+  }
+
+  // When a rank's last step is done its caller takes the results and uses the buffers for something else.
+  void end(std::int32_t rank) {
+    auto& results = results_[static_cast<std::size_t>(rank)];
+    const auto& done = done_[static_cast<std::size_t>(rank)];
+    if (results || std::ranges::find(done, false) != done.end()) return;
+    results.emplace();
+    const Plan& p = plan(rank);
+    for (std::size_t b = 0; b < p.out_extent.size(); b++) {
+      results->push_back(cell(rank, {Space::out, -1, static_cast<std::int32_t>(b), 1}, 0));
+    }
+    for (const Space space : {Space::in, Space::out}) {
+      for (std::size_t b = 0; b < p.extents_of(space).size(); b++) {
+        cell(rank, {space, -1, static_cast<std::int32_t>(b), 1}, 0) = {{-2, -2}};
+      }
+    }
   }
 
   bool may_start(std::int32_t rank, std::size_t s) const {
@@ -171,6 +193,7 @@ class Machine {
   const std::vector<Plan>& plans_;
   bool in_place_;
   std::vector<std::vector<bool>> done_;
+  std::vector<std::optional<std::vector<Contributions>>> results_;  // by rank, once it has ended
   std::map<Place, Contributions> memory_;
 };
 

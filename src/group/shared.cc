@@ -1,0 +1,56 @@
+/// Collectives on buffers that lie in shared memory.
+
+#include <fmt/format.h>
+
+#include "group/group_impl.h"
+
+namespace unisono::detail {
+
+/// The shared plan that runs instead if all ranks' buffers allow it. Every rank comes to the same one: it depends on the
+/// call and the table alone; whose buffers lie where is found out by the operation.
+void GroupImpl::prepare_shared(const Pending& p, engine::Request& request) {
+  const plan::Algorithm* algorithm = p.requested;
+  if (algorithm == nullptr) {
+    plan::Question q = question(p.call);
+    if (!q.one_host || q.bytes < shared_from_[static_cast<std::size_t>(q.collective)]) return;
+    q.shared_buffers = true;
+    algorithm = parts_.selector.choose(q);
+  }
+  if (algorithm->place != plan::Place::shared_buffers) return;
+  request.shared = *compiled(p.call.collective, *algorithm, rooted(p.call.collective) ? p.call.root : 0);
+  request.shared_binding =
+      engine::bind(request.shared->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
+}
+
+/// An algorithm that was asked for by name is not replaced by another one.
+void GroupImpl::refuse_private_buffers(const Pending& p) const {
+  const int root = rooted(p.call.collective) ? p.call.root : 0;
+  const plan::Plan plan = p.requested->build({size(), rank(), root});
+  const engine::Binding binding = engine::bind(plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
+  const auto check = [&](std::uint8_t bit, const void* data, std::int64_t bytes, const char* what) {
+    if ((plan.exposed[static_cast<std::size_t>(rank())] & bit) == 0 || bytes == 0) return;
+    if (parts_.domain->offset_of(data, static_cast<std::uint64_t>(bytes)) != 0) return;
+    throw InvalidArgument(
+        fmt::format("algorithm {} of {} needs {} on rank {} to come from Group::allocate. Nothing was sent",
+                    p.requested->name, name_of(p.call.collective), what, rank()));
+  };
+  check(plan::kExposesIn, p.call.input, binding.in.total(), "the input");
+  check(plan::kExposesOut, p.call.output, binding.out.total(), "the output");
+}
+
+/// After a failure: whether the caller may have its buffers back. Peers notice within a piece of a step, so this waits for
+/// them; one that is stopped must not hold the caller up for ever, and what it may still write to is then not used for others.
+bool GroupImpl::let_go(Pending& p) {
+  ContextImpl& c = *parts_.context;
+  if (p.operation == nullptr || p.operation->let_go(c.messenger->gone(parts_.id))) return true;
+  const TimePoint now = c.clock.now();
+  if (p.patience == TimePoint::max()) p.patience = saturating_add(now, std::chrono::seconds(1));
+  if (now < p.patience) return false;
+  c.log.warn(fmt::format("{} failed, but not all ranks have noticed within a second: they may still access its buffers",
+                         describe(p)));
+  for (const void* data : {p.call.input, static_cast<const void*>(p.call.output)})
+    if (auto memory = c.buffers->find(data)) parts_.domain->keep(std::move(memory), p.sequence);
+  return true;
+}
+
+}  // namespace unisono::detail

@@ -1,0 +1,30 @@
+#include "plan/patterns.h"
+
+/// All inputs are in shared memory: everybody copies all others' blocks straight from there, starting at the next rank so that
+/// not all read the same one at once.
+///
+///   rank 0   copy own | get 1 from 1 | get 2 from 2 | signal 0, wait all
+///
+/// Outputs may be anywhere. Nobody leaves before all have signalled: until then they may read its input.
+///
+/// Source: folklore. Phases: 1. From others' buffers: (n-1)/n S a rank.
+namespace unisono::plan::all_gather {
+
+Plan shared(const Shape& shape) {
+  const std::int32_t n = shape.ranks, r = shape.rank;
+  PlanBuilder b(Collective::all_gather, "shared", shape);
+  if (n > 1) share_all(b, kExposesIn);
+  b.copy(PlanBuilder::out(r), PlanBuilder::in(0));
+  if (n == 1) return std::move(b).build();
+  for (std::int32_t i = 1; i < n; i++) b.get(PlanBuilder::out((r + i) % n), b.in_of((r + i) % n, 0));
+  b.signal(0);
+  wait_for_others(b, 0);
+  return std::move(b).build();
+}
+
+Cost shared_cost(const Shape& shape) {
+  if (shape.ranks == 1) return {};
+  return {1, 1.0 * (shape.ranks - 1) / shape.ranks};
+}
+
+}  // namespace unisono::plan::all_gather
