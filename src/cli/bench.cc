@@ -32,7 +32,7 @@ struct Arguments {
   std::string collective;
   std::optional<int> ranks;
   std::vector<std::string> sizes = {"8", "64K", "1M", "64M"};
-  std::string dtype = "f32", op = "sum", transport, json;
+  std::string dtype = "f32", op = "sum", transport, json, memory = "private";
   int root = 0;
   MeasureOptions measure;
   bool is_rank = false;  ///< started by ourselves
@@ -107,7 +107,8 @@ Problem at_size(Problem p, std::int64_t bytes) {
 
 /// The algorithm that the group would choose. Operands of up to 40 bytes a rank travel in the line that announces an
 /// operation in shared memory, without an algorithm.
-std::string algorithm_of(const Group& group, const Config& config, const Problem& p, const MeasureOptions& options) {
+std::string algorithm_of(const Group& group, const Config& config, const Problem& p, const MeasureOptions& options,
+                         bool shared_buffers) {
   if (!options.algorithm.empty()) return options.algorithm;
   const bool one_host = group.transport() == "shm" || group.transport() == "inproc";
   const std::int64_t sent =
@@ -115,13 +116,13 @@ std::string algorithm_of(const Group& group, const Config& config, const Problem
   if (one_host && sent <= 40 && config.algorithm.find(name_of(p.collective)) == std::string::npos) return "inline";
   const auto selector = plan::Selector::parse(group.algorithms());
   if (!selector) return "unknown";
-  const auto* algorithm = selector->choose({p.collective, one_host, p.size, total_bytes(p), true});
+  const auto* algorithm = selector->choose({p.collective, one_host, p.size, total_bytes(p), true, shared_buffers});
   return algorithm == nullptr ? "unknown" : std::string(algorithm->name);
 }
 
 BenchRow measure_row(const Group& group, const Config& config, const Problem& p, const MeasureOptions& options,
                      BenchMemory& memory) {
-  BenchRow row{p, algorithm_of(group, config, p, options), std::string(group.transport()), {}, {}};
+  BenchRow row{p, algorithm_of(group, config, p, options, memory.shared()), std::string(group.transport()), {}, {}};
   row.out_of_place = measure(group, p, false, options, memory);
   if (has_in_place(p.collective)) row.in_place = measure(group, p, true, options, memory);
   return row;
@@ -143,7 +144,7 @@ int run_rank(const Arguments& a, Bench bench) {
   Group group = init(config);
   bench.problem.size = group.size();
   const bool speaks = group.rank() == 0;
-  BenchMemory memory;
+  BenchMemory memory(a.memory == "shared" ? &group : nullptr);
   std::vector<BenchRow> rows;
   if (speaks) print_header(stdout, bench.problem, std::string(group.transport()), version());
   for (const std::int64_t bytes : bench.sizes) {
@@ -175,6 +176,7 @@ int launch_ranks(const Arguments& a) {
   add("--root", std::to_string(a.root));
   add("--algorithm", a.measure.algorithm);
   add("--transport", a.transport);
+  add("--memory", a.memory);
   add("--json", a.json);
   add("--seconds", fmt::format("{}", a.measure.seconds));
   add("--warmup", std::to_string(a.measure.warmup));
@@ -222,6 +224,11 @@ void add_bench(CLI::App& app, int& status) {
   command->add_option("--root", a->root, "root of the collectives that have one")->capture_default_str();
   command->add_option("--algorithm", a->measure.algorithm, "instead of the one that the table chooses");
   command->add_option("--transport", a->transport, "shm or tcp, instead of the best that there is");
+  command
+      ->add_option("--memory", a->memory,
+                   "where the buffers lie; shared: from Group::allocate, so that nothing is copied")
+      ->check(CLI::IsMember({"private", "shared"}))
+      ->capture_default_str();
   command->add_option("--json", a->json, "write the figures to this file");
   command->add_flag("--check", a->measure.check,
                     "verify every element of the results; any wrong one makes the exit status 1");

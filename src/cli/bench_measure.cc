@@ -121,22 +121,27 @@ std::int64_t count_wrong(const Group& group, const Problem& p, const Call& call)
 
 void BenchMemory::Free::operator()(std::byte* p) const noexcept { std::free(p); }
 
-BenchMemory::Block BenchMemory::allocate(std::size_t bytes) {
+BenchMemory::Block BenchMemory::allocate(std::size_t bytes) const {
   const std::size_t pages = std::max<std::size_t>(1, (bytes + kPage - 1) / kPage);
-  void* memory = std::aligned_alloc(kPage, pages * kPage);
-  if (memory == nullptr) throw std::bad_alloc();
-  std::memset(memory, 0, pages * kPage);
-  return Block(static_cast<std::byte*>(memory));
+  Block block;
+  if (shared_by_ != nullptr) {
+    block.shared = shared_by_->allocate(pages * kPage);
+  } else {
+    block.own.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, pages * kPage)));
+    if (block.own == nullptr) throw std::bad_alloc();
+  }
+  std::memset(block.data(), 0, pages * kPage);
+  return block;
 }
 
 void BenchMemory::reserve(std::size_t input_bytes, std::size_t output_bytes) {
-  if (input_ == nullptr || input_bytes > input_bytes_) {
-    input_.reset();
+  if (input_.data() == nullptr || input_bytes > input_bytes_) {
+    input_ = {};
     input_ = allocate(input_bytes);
     input_bytes_ = input_bytes;
   }
-  if (output_ == nullptr || output_bytes > output_bytes_) {
-    output_.reset();
+  if (output_.data() == nullptr || output_bytes > output_bytes_) {
+    output_ = {};
     output_ = allocate(output_bytes);
     output_bytes_ = output_bytes;
   }

@@ -12,20 +12,27 @@
 
 namespace unisono::cli {
 
-/// Input and output of the largest problem so far, page-aligned and touched.
+/// Input and output of the largest problem so far, page-aligned and touched: private memory, or from Group::allocate.
 class BenchMemory {
  public:
+  explicit BenchMemory(const Group* shared_by = nullptr) : shared_by_(shared_by) {}
   /// Make room; the contents are lost.
   void reserve(std::size_t input_bytes, std::size_t output_bytes);
-  std::byte* input() const noexcept { return input_.get(); }
-  std::byte* output() const noexcept { return output_.get(); }
+  std::byte* input() const noexcept { return input_.data(); }
+  std::byte* output() const noexcept { return output_.data(); }
+  bool shared() const noexcept { return shared_by_ != nullptr; }
 
  private:
   struct Free {
     void operator()(std::byte* p) const noexcept;
   };
-  using Block = std::unique_ptr<std::byte[], Free>;
-  static Block allocate(std::size_t bytes);
+  struct Block {
+    std::unique_ptr<std::byte[], Free> own;
+    Buffer shared;
+    std::byte* data() const noexcept { return own ? own.get() : shared.data(); }
+  };
+  Block allocate(std::size_t bytes) const;
+  const Group* shared_by_;
   Block input_, output_;
   std::size_t input_bytes_ = 0, output_bytes_ = 0;
 };
