@@ -357,3 +357,19 @@ def sparse_gradient() -> None:
     model = DistributedDataParallel(torch.nn.Embedding(10, 3, sparse=True))
     hooks.register(model, hooks.Mean())
     torch.autograd.backward(model(torch.tensor([1, 2])).sum())
+
+
+def document(program: str) -> Array:
+    """Run a program of docs/hooks.md with the names that it is told to have; the model and its gradient afterwards."""
+    rank, model = dist.get_rank(), DistributedDataParallel(network(torch.float32))
+    names = {
+        "model": model,
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+        "loss_function": torch.nn.functional.mse_loss,
+        "batches": [(samples(rank, step, 4 + rank, torch.float32), torch.ones(4 + rank, OUTPUTS)) for step in range(4)],
+    }
+    exec(program, names)
+    if "federated_average" in program:  # its gradients are each rank's own
+        model.zero_grad()
+    parameters = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+    return np.concatenate([parameters.double().numpy(), gradient(model)])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hook_world import World
 
-WORLDS = [("gloo", 3)]
+WORLDS = [("gloo", 3), ("unisono", 2), ("unisono", 3)]
 IDS = [f"{backend}-{size}" for backend, size in WORLDS]
 
 

@@ -10,7 +10,6 @@ from unisono.torch.hooks._collectives import Group
 from unisono.torch.hooks._weighted import check_weight, weigh_, widened
 
 
-@torch.no_grad()
 def federated_average(model: torch.nn.Module, weight: float, group: Group = None) -> float:
     """Replace parameters and floating-point buffers by their mean over ranks, weighted; blocks.
 
@@ -26,16 +25,17 @@ def federated_average(model: torch.nn.Module, weight: float, group: Group = None
     sums = []
     for dtype, tensors in by_type.items():
         wide = widened(dtype)
-        values = torch.cat([tensor.reshape(-1).to(wide) for tensor in tensors])
+        values = torch.cat([tensor.detach().reshape(-1).to(wide) for tensor in tensors])
         sent = torch.cat([weigh_(values, weight), values.new_tensor([weight])])
         sums.append((tensors, collectives.all_reduce(sent, group)))
     total = 0.0
-    for tensors, reduced in sums:
-        values = reduced.wait()
-        total = float(values[-1])
-        if total == 0:
-            continue
-        parts = torch.split_with_sizes(values[:-1].div_(total), [tensor.numel() for tensor in tensors])
-        for tensor, part in zip(tensors, parts, strict=True):
-            tensor.copy_(part.view(tensor.shape))
+    with torch.no_grad():
+        for tensors, reduced in sums:
+            values = reduced.wait()
+            total = float(values[-1])
+            if total == 0:
+                continue
+            parts = torch.split_with_sizes(values[:-1].div_(total), [tensor.numel() for tensor in tensors])
+            for tensor, part in zip(tensors, parts, strict=True):
+                tensor.copy_(part.view(tensor.shape))
     return total

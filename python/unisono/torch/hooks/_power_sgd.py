@@ -99,7 +99,7 @@ class PowerSGD(StepReducer):
             return False
         rows, columns = shape[0], shape[1:].numel()
         rank = min(self.rank, rows, columns)
-        return rows * columns >= self.least_gain * rank * (rows + columns)
+        return bool(rows * columns >= self.least_gain * rank * (rows + columns))
 
     def _start(self, ctx: StepContext, bucket: Bucket) -> _Pending:
         """Exact gradients and the P of the others, in one reduction."""
@@ -175,7 +175,7 @@ class PowerSGD(StepReducer):
 
 def width(dtype: torch.dtype) -> int:
     """Bytes of an element."""
-    return dtype.itemsize
+    return int(dtype.itemsize)
 
 
 def flat(tensors: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
