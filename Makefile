@@ -38,7 +38,7 @@ deps: ## install the Debian packages that are missing (as root), or name them
 build: $(STAMPS)/package ## the command .venv/bin/unisono and the Python package, installed into .venv
 
 .PHONY: demo
-demo: build $(STAMPS)/dev ## train a classifier on real data with four ranks, and plot what it cost
+demo: $(STAMPS)/torch-backend ## train a classifier on real data with four ranks, and plot what it cost
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
 
 .PHONY: test
