@@ -96,14 +96,15 @@ def build(ground: Ground, output: Path, jobs: int) -> None:
     flags = [*FLAGS, *(f"-isystem{path}" for path in includes)]
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=output.parent) as folder:
-        sources = sorted(ground.sources.glob("*.cc"))
-        objects = [Path(folder) / f"{source.stem}.o" for source in sources]
+        units = _units(sorted(ground.sources.glob("*.cc")), Path(folder))
+        objects = [unit.with_suffix(".o") for unit in units]
 
-        def compile_one(source: Path, target: Path) -> None:
-            _run([*compiler(), *flags, "-c", str(source), "-o", str(target)], source.name)
+        def compile_one(unit: Path, target: Path) -> None:
+            # By its bare name: so ccache knows it again, whatever the folder is called.
+            _run([*compiler(), *flags, f"-I{ground.sources}", "-c", unit.name, "-o", target.name], unit.name, folder)
 
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(compile_one, sources, objects))
+            list(pool.map(compile_one, units, objects))
         made = Path(folder) / output.name
         # No path in it: libunisono.so and torch's libraries are loaded before it, and found by their names.
         link = [*shlex.split(os.environ.get("CXX") or "g++"), "-shared", "-o", str(made), *map(str, objects)]
@@ -112,8 +113,18 @@ def build(ground: Ground, output: Path, jobs: int) -> None:
         os.replace(made, output)
 
 
-def _run(command: list[str], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _units(sources: list[Path], folder: Path, count: int = 2) -> list[Path]:
+    """Files that include the sources. Reading torch's headers is what takes long, so it is done twice, not once a source."""
+    units = []
+    for i in range(count):
+        unit = folder / f"unit{i}.cc"
+        unit.write_text("".join(f'#include "{source.name}"\n' for source in sources[i::count]))
+        units.append(unit)
+    return units
+
+
+def _run(command: list[str], what: str, folder: str | None = None) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode != 0:
         errors = "\n".join(line for line in done.stderr.splitlines() if "error" in line)[:2000] or done.stderr[-2000:]
         raise ImportError(
@@ -150,7 +161,7 @@ def cached(ground: Ground | None = None) -> Path:
             if not output.exists():
                 print(
                     f"unisono: compiling the PyTorch back end for torch {version}, once for this user, into {folder} "
-                    "(a few minutes)",
+                    "(about half a minute)",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -176,7 +187,8 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         if arguments.sources:
-            ground = Ground(arguments.sources, arguments.headers, arguments.library)
+            given = (arguments.sources, arguments.headers, arguments.library)
+            ground = Ground(*(path.absolute() for path in given))
         else:
             ground = Ground.installed()
         if arguments.output:
