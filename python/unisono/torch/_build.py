@@ -114,7 +114,7 @@ def build(ground: Ground, output: Path, jobs: int) -> None:
 
 
 def _units(sources: list[Path], folder: Path, count: int = 2) -> list[Path]:
-    """Files that include the sources. Reading torch's headers is what takes long, so it is done twice, not once a source."""
+    """Files that include the sources: reading torch's headers takes long, so it is done twice, not once a source."""
     units = []
     for i in range(count):
         unit = folder / f"unit{i}.cc"
