@@ -1,0 +1,332 @@
+/// Collectives on buffers from Group::allocate: the same results as on any other memory, and nobody touches a caller's buffer
+/// after its call has returned, whatever happened.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "unisono/unisono.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr Collective kMoving[] = {Collective::all_reduce, Collective::reduce,    Collective::broadcast,
+                                  Collective::all_gather, Collective::gather,    Collective::reduce_scatter,
+                                  Collective::scatter,    Collective::all_to_all};
+
+/// Elements of a rank's two sides, for calls with equal counts.
+struct Sides {
+  std::size_t in, out;
+};
+Sides sides(const Call& c, int rank, int n) {
+  const auto one = static_cast<std::size_t>(c.count), all = one * static_cast<std::size_t>(n);
+  const bool root = rank == c.root;
+  switch (c.collective) {
+    case Collective::all_reduce:
+      return {one, one};
+    case Collective::reduce:
+      return {one, root ? one : 0};
+    case Collective::broadcast:
+      return {root ? one : 0, one};
+    case Collective::all_gather:
+      return {one, all};
+    case Collective::gather:
+      return {one, root ? all : 0};
+    case Collective::reduce_scatter:
+      return {all, one};
+    case Collective::scatter:
+      return {root ? all : 0, one};
+    default:
+      return {all, all};
+  }
+}
+
+void fill(void* data, std::size_t bytes, int rank, DType dtype) {
+  auto* p = static_cast<unsigned char*>(data);
+  // Small exponents, so that floating sums are finite and their bits depend on the order of the fold.
+  for (std::size_t i = 0; i < bytes; i++)
+    p[i] = static_cast<unsigned char>((i * 37 + static_cast<std::size_t>(rank) * 101 + i / 255) & 0x3f);
+  if (dtype == DType::boolean)
+    for (std::size_t i = 0; i < bytes; i++) p[i] &= 1;
+}
+
+/// The call on memory that `take` hands out; the bytes of the output.
+template <class Take>
+std::vector<std::byte> run_on(const Group& world, Call call, bool in_place, const Take& take) {
+  const auto [in, out] = sides(call, world.rank(), world.size());
+  const std::size_t element = size_of(call.dtype);
+  std::byte* input = take(0, in * element);
+  std::byte* output = take(1, out * element);
+  if (in_place && in > 0 && out > 0) {
+    const std::size_t own = static_cast<std::size_t>(call.count * world.rank()) * element;
+    if (in > out) output = input + own;
+    if (in < out) input = output + own;
+    if (in == out) input = output;
+  }
+  if (output != nullptr) std::memset(output, 0x55, out * element);
+  if (input != nullptr) fill(input, in * element, world.rank(), call.dtype);
+  call.input = input;
+  call.output = output;
+  world.run(call);
+  return {output, output + out * element};
+}
+
+std::vector<std::byte> on_private(const Group& world, const Call& call) {
+  std::vector<std::byte> memory[2];
+  return run_on(world, call, false, [&](int which, std::size_t bytes) {
+    memory[which].resize(bytes);
+    return bytes == 0 ? nullptr : memory[which].data();
+  });
+}
+
+/// `offset` bytes into a larger Buffer, as a view into a bucket is.
+std::vector<std::byte> on_shared(const Group& world, const Call& call, bool in_place, std::size_t offset = 0) {
+  Buffer memory[2];
+  return run_on(world, call, in_place, [&](int which, std::size_t bytes) {
+    memory[which] = world.allocate(bytes + offset + 64);
+    return bytes == 0 ? nullptr : memory[which].data() + offset;
+  });
+}
+
+TEST(SharedBuffers, EveryCollectiveIsAsOnPrivateMemory) {
+  for (const int n : {2, 3, 5})
+    spawn_threads(n, [](Group world) {
+      for (const Collective c : kMoving)
+        for (const std::int64_t count : {0, 1, 7, 1000, 70001})
+          for (const bool in_place : {false, true}) {
+            if (in_place && c == Collective::all_to_all) continue;
+            Call call;
+            call.collective = c;
+            call.count = count;
+            call.dtype = DType::f32;
+            call.root = rooted(c) ? world.size() - 1 : 0;
+            const auto expected = on_private(world, call);
+            call.options.algorithm = "shared";
+            const auto got = on_shared(world, call, in_place, 4 * static_cast<std::size_t>(count % 3));
+            ASSERT_TRUE(expected == got) << name_of(c) << " of " << count << " among " << world.size() << " on rank "
+                                         << world.rank() << (in_place ? " in place" : "");
+          }
+    });
+}
+
+TEST(SharedBuffers, EveryTypeAndOperation) {
+  spawn_threads(4, [](Group world) {
+    for (int d = 0; d < kDTypes; d++)
+      for (int o = 0; o < kReduceOps; o++)
+        for (const Collective c : {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
+          Call call;
+          call.collective = c;
+          call.dtype = static_cast<DType>(d);
+          call.op = static_cast<ReduceOp>(o);
+          call.count = 1003;
+          if (!supports(call.op, call.dtype)) continue;
+          const auto expected = on_private(world, call);
+          call.options.algorithm = "shared";
+          ASSERT_TRUE(expected == on_shared(world, call, true))
+              << name_of(c) << name_of(call.op) << name_of(call.dtype);
+        }
+  });
+}
+
+TEST(SharedBuffers, UnevenCounts) {
+  spawn_threads(3, [](Group world) {
+    const std::vector<std::int64_t> counts{5000, 0, 12345};
+    const auto total = static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+    const auto mine = static_cast<std::size_t>(counts[static_cast<std::size_t>(world.rank())]);
+    const Buffer all = world.allocate(total * 8), own = world.allocate(mine * 8);
+    Call call;
+    call.dtype = DType::i64;
+    call.counts = counts;
+    call.options.algorithm = "shared";
+    call.collective = Collective::reduce_scatter;
+    std::iota(all.span<std::int64_t>().begin(), all.span<std::int64_t>().end(), world.rank());
+    call.input = all.data();
+    call.output = own.data();
+    world.run(call);
+    const std::size_t begin = world.rank() == 2 ? 5000 : 0;
+    for (std::size_t i = 0; i < mine; i++)
+      ASSERT_EQ(own.span<std::int64_t>()[i], 3 * static_cast<std::int64_t>(begin + i) + 3);
+    call.collective = Collective::all_gather;
+    call.input = own.data();
+    call.output = all.data();
+    world.run(call);
+    for (std::size_t i = 0; i < total; i++)
+      ASSERT_EQ(all.span<std::int64_t>()[i], 3 * static_cast<std::int64_t>(i) + 3) << i;
+  });
+}
+
+/// Each rank knows only its own buffers; all must come to the same plan.
+TEST(SharedBuffers, SomeRanksOnSharedMemoryAndSomeNot) {
+  spawn_threads(3, [](Group world) {
+    for (const Collective c : kMoving)
+      for (int private_ranks = 0; private_ranks < 8; private_ranks++)
+        for (const int root : {0, 2}) {
+          Call call;
+          call.collective = c;
+          call.count = 30011;
+          call.dtype = DType::f32;
+          call.root = rooted(c) ? root : 0;
+          const auto expected = on_private(world, call);
+          const bool ordinary = (private_ranks >> world.rank() & 1) != 0;
+          ASSERT_TRUE(expected == (ordinary ? on_private(world, call) : on_shared(world, call, false)))
+              << name_of(c) << " private " << private_ranks << " root " << root << " on rank " << world.rank();
+        }
+  });
+}
+
+TEST(SharedBuffers, OnlyWhatOthersTouchMustBeShared) {
+  spawn_threads(3, [](Group world) {
+    std::vector<float> x(20000, static_cast<float>(world.rank()));
+    Buffer buffer;
+    std::span<float> data(x);
+    if (world.rank() == 1) {
+      buffer = world.allocate(x.size() * sizeof(float));
+      data = buffer.span<float>();
+      std::fill(data.begin(), data.end(), 7.0f);
+    }
+    Options o;
+    o.algorithm = "shared";
+    world.broadcast(data, 1, o);
+    for (const float v : data) ASSERT_EQ(v, 7.0f);
+  });
+}
+
+TEST(SharedBuffers, AnAlgorithmAskedForByNameIsNotReplaced) {
+  spawn_threads(2, [](Group world) {
+    std::vector<float> x(20000);
+    Options o;
+    o.algorithm = "shared";
+    try {
+      world.all_reduce(std::span(x), ReduceOp::sum, o);
+      FAIL() << "it ran on private memory";
+    } catch (const InvalidArgument& e) {
+      EXPECT_NE(std::string(e.what()).find("Group::allocate"), std::string::npos) << e.what();
+    }
+    world.barrier();  // nothing was sent: the group goes on
+  });
+}
+
+TEST(SharedBuffers, SubgroupsAndManyOperationsInFlight) {
+  spawn_threads(4, [](Group world) {
+    Group half = world.split(world.rank() % 2);
+    const Buffer a = world.allocate(1 << 20), b = world.allocate(1 << 20);
+    for (int round = 0; round < 5; round++) {
+      std::fill(a.span<std::int64_t>().begin(), a.span<std::int64_t>().end(), 1);
+      std::fill(b.span<std::int64_t>().begin(), b.span<std::int64_t>().end(), 1);
+      std::vector<Work> works;
+      for (std::size_t part = 0; part < 4; part++) {
+        works.push_back(world.all_reduce_async(a.span<std::int64_t>().subspan(part * 32768, 32768)));
+        works.push_back(half.all_reduce_async(b.span<std::int64_t>().subspan(part * 32768, 32768)));
+      }
+      for (const Work& w : works) w.wait();
+      for (const std::int64_t v : a.span<std::int64_t>()) ASSERT_EQ(v, 4);
+      for (const std::int64_t v : b.span<std::int64_t>()) ASSERT_EQ(v, 2);
+    }
+  });
+}
+
+TEST(SharedBuffers, AMismatchIsAnErrorOnAllRanks) {
+  std::atomic<int> raised{0};
+  spawn_threads(3, [&](Group world) {
+    const Buffer x = world.allocate(1 << 20);
+    const auto data = x.span<float>().first(world.rank() == 1 ? 100000 : 100001);
+    EXPECT_THROW(world.all_reduce(data), Mismatch);
+    raised++;
+  });
+  EXPECT_EQ(raised, 3);
+}
+
+/// Whenever a call ends, also in failure, its buffer is the caller's alone: what it then writes there stays.
+TEST(SharedBuffers, AfterAnAbortNobodyTouchesTheBuffer) {
+  constexpr int kRanks = 4;
+  constexpr std::size_t kBytes = 24 << 20;
+  int failures = 0;
+  for (int round = 0; round < 8; round++) {
+    std::barrier all(kRanks);
+    std::atomic<int> begun{0}, failed{0};
+    spawn_threads(kRanks, [&](Group world) {
+      const Buffer x = world.allocate(kBytes);
+      std::memset(x.data(), 0, kBytes);
+      std::optional<std::jthread> spoiler;
+      if (world.rank() == 0)
+        spoiler.emplace([&, world] {
+          while (begun < kRanks * (round % 3)) std::this_thread::yield();
+          world.abort("on purpose");
+        });
+      try {
+        for (;;) {
+          begun++;
+          world.all_reduce(x.span<float>());
+        }
+      } catch (const Aborted&) {
+        failed++;
+      }
+      std::memset(x.data(), 0x6b, kBytes);
+      all.arrive_and_wait();
+      for (const std::byte b : x.span<std::byte>()) ASSERT_EQ(static_cast<int>(b), 0x6b) << "on rank " << world.rank();
+    });
+    failures += failed;
+  }
+  EXPECT_EQ(failures, 8 * kRanks);
+}
+
+TEST(SharedBuffers, ARankThatNeverComesIsATimeout) {
+  std::atomic<int> over{0};
+  spawn_threads(3, [&](Group world) {
+    const Buffer x = world.allocate(1 << 20);
+    Options o;
+    o.timeout = std::chrono::milliseconds(100);
+    if (world.rank() != 2) {
+      try {
+        world.all_reduce(x.span<float>(), ReduceOp::sum, o);
+        ADD_FAILURE() << "rank 2 did not take part";
+      } catch (const Timeout& e) {
+        EXPECT_EQ(e.missing, std::vector<int>{2}) << e.what();
+      }
+      over++;
+    }
+    while (over < 2) std::this_thread::yield();
+  });
+}
+
+TEST(Buffers, OutliveTheirGroupAndContext) {
+  std::vector<Buffer> kept(2);
+  spawn_threads(2, [&](Group world) {
+    Buffer x = world.allocate(3 << 20);
+    EXPECT_TRUE(x.shared());
+    std::fill(x.span<int>().begin(), x.span<int>().end(), 1);
+    world.all_reduce(x.span<int>());
+    kept[static_cast<std::size_t>(world.rank())] = std::move(x);
+    EXPECT_EQ(x.data(), nullptr);
+  });
+  for (const Buffer& x : kept)
+    for (int& v : x.span<int>()) ASSERT_EQ(v++, 2);
+}
+
+TEST(Buffers, AreAlignedAndReused) {
+  spawn_threads(1, [](Group world) {
+    const auto at = [](const Buffer& b) { return reinterpret_cast<std::uintptr_t>(b.data()); };
+    const Buffer empty = world.allocate(0), small = world.allocate(65), page = world.allocate(5000),
+                 large = world.allocate((2 << 20) + 1);
+    EXPECT_EQ(empty.size(), 0u);
+    EXPECT_EQ(at(small) % 64, 0u);
+    EXPECT_EQ(at(page) % 4096, 0u);
+    EXPECT_EQ(at(large) % (2 << 20), 0u);
+    EXPECT_EQ(large.size(), (2u << 20) + 1);
+    Buffer again = world.allocate(1 << 20);
+    const std::byte* before = again.data();
+    again = Buffer();
+    EXPECT_EQ(world.allocate((1 << 20) - 100).data(), before);
+    EXPECT_THROW(world.allocate(std::size_t{1} << 60), SystemError);
+  });
+}
+
+}  // namespace
+}  // namespace unisono
