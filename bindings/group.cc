@@ -1,5 +1,6 @@
 #include "group.h"
 
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -84,6 +85,26 @@ void abort(const PyGroup& self, const std::string& reason) {
   if (self.destroyed()) refuse("abort: group \"", group.name(), "\" was destroyed");
   const nb::gil_scoped_release release;
   group.abort(reason);
+}
+
+/// A NumPy array on a Buffer, which lives as long as anything refers to the memory.
+nb::object empty(const PyGroup& self, nb::handle shape, nb::handle dtype) {
+  const nb::object type = nb::module_::import_("numpy").attr("dtype")(dtype);
+  if (nb::cast<bool>(type.attr("hasobject")))
+    refuse("empty: dtype ", text_of(type), " has Python objects in it, which other processes cannot share");
+  const nb::object dimensions = nb::isinstance<nb::sequence>(shape) ? nb::borrow(shape) : nb::make_tuple(shape);
+  auto bytes = nb::cast<std::size_t>(type.attr("itemsize"));
+  for (const nb::handle n : dimensions) {
+    const auto extent = nb::cast<std::int64_t>(nb::module_::import_("operator").attr("index")(n));
+    if (extent < 0) refuse("empty: a dimension of ", extent, " elements; it cannot be negative");
+    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes))
+      refuse("empty: so many elements overflow 64 bits");
+  }
+  auto buffer = std::make_unique<Buffer>(self.get("empty").allocate(bytes));
+  std::byte* data = buffer->data();
+  const nb::capsule owner(buffer.release(), [](void* p) noexcept { delete static_cast<Buffer*>(p); });
+  nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>> memory(data, {bytes}, owner);
+  return memory.cast(nb::rv_policy::reference).attr("view")(type).attr("reshape")(dimensions);
 }
 
 std::string repr(const PyGroup& self) {
@@ -175,6 +196,10 @@ void register_group(nb::module_& m) {
       .def_prop_ro("destroyed", &PyGroup::destroyed, "Whether destroy() was called here.");
   register_collectives(cls);
   register_point_to_point(cls);
+  cls.def("empty", &empty, "shape"_a, "dtype"_a = "float32",
+          nb::sig("def empty(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = 'float32') -> "
+                  "NDArray[Any]"),
+          docs::kEmpty);
   cls.def("subgroup", &subgroup, "ranks"_a, nb::kw_only(), "timeout"_a = nb::none(),
           nb::sig("def subgroup(self, ranks: Sequence[int], *, timeout: Seconds = None) -> Group"), docs::kSubgroup)
       .def("split", &split, "colour"_a, "key"_a = 0, nb::kw_only(), "timeout"_a = nb::none(),

@@ -5,8 +5,9 @@
 import datetime
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
+from numpy.typing import DTypeLike, NDArray
 from unisono._types import Array, Counts, Op, Seconds
 
 T = TypeVar("T")
@@ -654,6 +655,18 @@ class Group:
     def irecv(self, x: Array, src: int = ANY_RANK, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """
         As recv, but returns a Work at once; Work.received() says who sent. x must be contiguous.
+        """
+
+    def empty(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = "float32") -> NDArray[Any]:
+        """
+        Return a new NumPy array in memory that the other ranks on this host can reach.
+
+        As numpy.empty: its contents are not defined. Collectives whose arrays, or views of them, are such memory on
+        all ranks copy nothing on the way: on large arrays they are about twice as fast as on others. Where ranks do
+        not share memory it is an ordinary array. The memory lives as long as anything refers to it, the group or not.
+
+        shape: an integer or a sequence of them. dtype: anything that numpy.dtype takes, without Python objects.
+        Not a collective: any rank at any time. Raises SystemError when there is no more memory.
         """
 
     def subgroup(self, ranks: Sequence[int], *, timeout: Seconds = None) -> Group:

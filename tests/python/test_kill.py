@@ -18,7 +18,11 @@ WITHIN = 5.0  # seconds
 
 def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
     pids = [int(part[0]) for part in world.all_gather(np.array([os.getpid()]))]
-    x = np.ones(300_000 if case == "large" else 1000 if case == "small" else 1)
+    if case == "shared":
+        x = world.empty(1_000_000, "float64")  # in memory that the others write to
+        x[:] = 0
+    else:
+        x = np.ones(300_000 if case == "large" else 1000 if case == "small" else 1)
     half = world.split(world.rank % 2) if case == "subgroup" else world
     world.barrier()
     start = time.monotonic()
@@ -62,7 +66,7 @@ def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
     raise AssertionError("the loop ended")
 
 
-CASES = ("tiny", "small", "large", "barrier", "asynchronous", "messages", "subgroup")
+CASES = ("tiny", "small", "large", "shared", "barrier", "asynchronous", "messages", "subgroup")
 
 
 @pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])
