@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 from numpy.typing import DTypeLike, NDArray
+
 from unisono._types import Array, Counts, Op, Seconds
 
 T = TypeVar("T")
