@@ -19,6 +19,9 @@ using plan::Step;
 
 /// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
 constexpr std::size_t kPiece = 512 << 10;
+/// From so many bytes of outputs on all ranks, a shared plan stores around the caches: they would not be there any more when they
+/// are next read, and what lies in their place need not be fetched first.
+constexpr std::int64_t kBeyondCaches = 32 << 20;
 
 Operation::Operation(Request request, const Ground& ground, std::uint64_t sequence)
     : Running(sequence), request_(std::move(request)), ground_(ground), stage_(ground.size), arrived_(ground.size) {
@@ -35,6 +38,9 @@ void Operation::prepare() {
   slice_bytes_ = plan.shared   ? std::max<std::int64_t>(largest, 1)
                  : plan.staged ? ground_.domain->slice_bytes()
                                : ground_.network_slice;
+  // In place the lines are in the caches already.
+  around_caches_ =
+      plan.shared && request_.in != request_.out && request_.binding.out.total() * ground_.size >= kBeyondCaches;
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
   slots_.resize(static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow)));
@@ -334,7 +340,7 @@ bool Operation::run_copy(const Slot& slot, const Step& step) {
     const std::size_t bytes = std::min(to.bytes, from.bytes);
     if (to.data == from.data || bytes == piece_.at) continue;
     const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
-    kernels::copy(to.data + piece_.at, from.data + piece_.at, now);
+    kernels::copy(to.data + piece_.at, from.data + piece_.at, now, around_caches_);
     piece_.at += now;
     if (plan.shared && piece_.at < bytes) return false;
   }
@@ -348,8 +354,8 @@ bool Operation::run_reduce(const Slot& slot, const Step& step) {
   std::array<void*, 32> few;
   std::vector<void*> many(dst.size() + src.size() > few.size() ? dst.size() + src.size() : 0);
   const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
-  const kernels::Reduce what{request_.dtype, request_.op,
-                             step.final && request_.op == ReduceOp::avg ? ground_.size : 1};
+  const kernels::Reduce what{request_.dtype, request_.op, step.final && request_.op == ReduceOp::avg ? ground_.size : 1,
+                             around_caches_};
   for (; piece_.block < dst[0].count; piece_ = {piece_.block + 1, 0}) {
     std::size_t bytes = std::numeric_limits<std::size_t>::max();
     for (std::size_t k = 0; k < memory.size(); k++) {

@@ -110,7 +110,7 @@ class Operation final : public Running {
   };
   Piece piece_;  ///< how far the current step of a shared plan is
   std::vector<bool> arrived_;
-  bool announced_ = false, begun_ = false;
+  bool announced_ = false, begun_ = false, around_caches_ = false;
 };
 
 }  // namespace unisono::engine

@@ -20,7 +20,7 @@ struct KernelSet {
   void reduce(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
               std::size_t count) const noexcept {
     table->reduce[static_cast<std::size_t>(what.op)][static_cast<std::size_t>(what.dtype)](
-        dst.data(), dst.size(), src.data(), src.size(), count, what.divisor);
+        dst.data(), dst.size(), src.data(), src.size(), count, what.divisor, what.streaming);
   }
   void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src,
               std::size_t count) const noexcept {

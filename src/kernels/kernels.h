@@ -32,6 +32,8 @@ struct Reduce {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::int32_t divisor = 1;
+  bool streaming =
+      false;  ///< a hint: no destination is a source, none is read soon, and they are larger than the caches
 };
 void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src, std::size_t count) noexcept;
 

@@ -238,6 +238,30 @@ TEST_P(Sets, EveryDestination) {
   });
 }
 
+/// Stores around the caches, aligned or not.
+TEST_P(Sets, Streaming) {
+  Values values(dtype(), 1, 6);
+  const std::size_t count = 8192 / size_of(dtype()) + 13;
+  for_each_op([&](Reduce what) {
+    for (const std::size_t shift : {0, 1}) {
+      std::vector<Buffer> sources;
+      for (int q = 0; q < 3; q++) sources.push_back(values.source(count, 0));
+      std::vector<const void*> src;
+      for (const Buffer& s : sources) src.push_back(s.data());
+      const std::size_t bytes = count * size_of(dtype());
+      alignas(64) static std::byte got[16384];
+      std::vector<std::byte> expected(bytes);
+      void* const dst[] = {got + shift * size_of(dtype())};
+      what.streaming = true;
+      set().reduce(what, dst, src, count);
+      void* const wanted[] = {expected.data()};
+      reduce_reference(what, wanted, src, count);
+      ASSERT_EQ(std::memcmp(dst[0], expected.data(), bytes), 0)
+          << set().name << " " << name_of(what.op) << " " << shift;
+    }
+  });
+}
+
 /// Every special value against every other, on both sides.
 TEST_P(Sets, EveryPairOfSpecials) {
   const auto special = specials(dtype());

@@ -11,7 +11,7 @@ namespace unisono::kernels::unit {
 
 /// As kernels::reduce, for one op and dtype.
 using ReduceFunction = void (*)(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count,
-                                int32_t divisor) noexcept;
+                                int32_t divisor, bool streaming) noexcept;
 
 /// In the order of unisono::ReduceOp and unisono::DType (checked where the table is used). Null where supports() is
 /// false.

@@ -16,6 +16,7 @@ struct Operands {
   size_t dsts;
   const void* const* src;
   size_t k;
+  bool around;  ///< whole fours are stored around the caches
 
   UNISONO_INLINE const char* source(size_t q, size_t at) const { return static_cast<const char*>(src[q]) + at; }
   UNISONO_INLINE char* destination(size_t d, size_t at) const { return static_cast<char*>(dst[d]) + at; }
@@ -48,8 +49,13 @@ UNISONO_INLINE void fold_four(const Operands& o, size_t at, size_t from, size_t 
   if constexpr (kLast) {
     const Raw<n> results[4] = {E::pack(Op::finish(a, divisor)), E::pack(Op::finish(b, divisor)),
                                E::pack(Op::finish(c, divisor)), E::pack(Op::finish(d, divisor))};
-    for (size_t j = 0; j < o.dsts; j++)
-      for (size_t i = 0; i < 4; i++) store<n>(o.destination(j, at + i * n), results[i]);
+    for (size_t j = 0; j < o.dsts; j++) {
+      char* start = o.destination(j, at);
+      if (o.around)
+        for (size_t i = 0; i < 4; i++) store_around<n>(start + i * n, results[i]);
+      else
+        for (size_t i = 0; i < 4; i++) store<n>(start + i * n, results[i]);
+    }
   } else {
     sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
   }
@@ -101,19 +107,28 @@ void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
   for (; bytes - at >= 4 * n; at += 4 * n) fold_four<E, Op, true, true>(o, at, 0, o.k, nullptr, divisor);
   for (; bytes - at >= n; at += n) fold_one<E, Op>(o, at, divisor);
   if (at < bytes) fold_part<E, Op>(o, at, bytes - at, divisor);
+  if (o.around) stores_done();
+}
+
+/// Stores around the caches need aligned destinations.
+UNISONO_INLINE bool all_aligned(void* const* dst, size_t dsts) {
+  uintptr_t all = 0;
+  for (size_t j = 0; j < dsts; j++) all |= reinterpret_cast<uintptr_t>(dst[j]);
+  return all % kWidth == 0;
 }
 
 template <class E, class Op>
-void reduce(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t) noexcept {
-  const Operands o{dst, dsts, src, k};
+void reduce(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t,
+            bool streaming) noexcept {
+  const Operands o{dst, dsts, src, k, streaming && all_aligned(dst, dsts)};
   fold_all<E, Op>(o, count, typename E::V{});
 }
 template <class E>
-void reduce_sum(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count,
-                int32_t divisor) noexcept {
-  if (divisor <= 1) return reduce<E, Sum<Floats>>(dst, dsts, src, k, count, divisor);
+void reduce_sum(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t divisor,
+                bool streaming) noexcept {
+  if (divisor <= 1) return reduce<E, Sum<Floats>>(dst, dsts, src, k, count, divisor, streaming);
   using Lane = decltype(typename E::V{}[0] + 0);
-  const Operands o{dst, dsts, src, k};
+  const Operands o{dst, dsts, src, k, streaming && all_aligned(dst, dsts)};
   fold_all<E, Average>(o, count, typename E::V{} + static_cast<Lane>(divisor));
 }
 

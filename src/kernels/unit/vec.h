@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__AVX2__) || defined(__F16C__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -51,6 +51,26 @@ UNISONO_INLINE Raw<N> load(const char* p) {
 template <size_t N>
 UNISONO_INLINE void store(char* p, Raw<N> v) {
   __builtin_memcpy(p, &v, N);
+}
+
+/// Around the caches: what was there before need not be read. `p` is a multiple of N. Weakly ordered until stores_done().
+template <size_t N>
+UNISONO_INLINE void store_around(char* p, Raw<N> v) {
+#if defined(__AVX512F__)
+  if constexpr (N == 64) return _mm512_stream_si512(reinterpret_cast<__m512i*>(p), bits<__m512i>(v));
+#endif
+#if defined(__AVX2__)
+  if constexpr (N == 32) return _mm256_stream_si256(reinterpret_cast<__m256i*>(p), bits<__m256i>(v));
+#endif
+#if defined(__SSE2__)
+  if constexpr (N == 16) return _mm_stream_si128(reinterpret_cast<__m128i*>(p), bits<__m128i>(v));
+#endif
+  store<N>(p, v);
+}
+UNISONO_INLINE void stores_done() {
+#if defined(__SSE2__)
+  _mm_sfence();  // whoever signals that the result is there must not overtake it
+#endif
 }
 
 /// The first `n` < 8 bytes at `p` as the low end of a number, and back. Machines that store the high end first are not
