@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).resolve().parent / "peers"
 ROOT = PROGRAMS.parent.parent
-NAMES = ("unisono", "python", "gloo", "openmpi", "mpich")
+NAMES = ("limit", "unisono", "shared", "python", "gloo", "openmpi", "mpich")
 TIME_LIMIT = 600  # seconds of one turn; a hang is a failure
 
 
@@ -99,6 +99,7 @@ class Unisono(Peer):
 
     name = "unisono"
     title = "unisono"
+    memory = "private"
 
     def __init__(self, command: Path | None) -> None:
         super().__init__()
@@ -129,12 +130,44 @@ class Unisono(Peer):
                     names,
                     "--seconds",
                     str(seconds),
+                    "--memory",
+                    self.memory,
                     "--json",
                     file,
                 ]
             )
             rows = json.loads(file.read_text())
         return [Sample(self.name, row["ranks"], row["bytes"], row["time_us"]) for row in rows if row["in_place"]]
+
+
+class UnisonoShared(Unisono):
+    """The same on buffers from Group::allocate, which copies nothing."""
+
+    name = "shared"
+    title = "unisono, shared buffers"
+    memory = "shared"
+
+
+class Limit(Peer):
+    """What the memory allows: threads that sum the buffers in place, without ranks."""
+
+    name = "limit"
+    title = "limit of memory"
+    program = ROOT / "build/peers/limit"
+
+    def find(self) -> None:
+        compiler = shutil.which("g++")
+        if compiler is None:
+            raise LibraryError("no g++")
+        self.program.parent.mkdir(parents=True, exist_ok=True)
+        source = PROGRAMS / "limit.cc"
+        run_program([compiler, "-O3", "-march=native", "-std=c++20", "-pthread", "-o", self.program, source])
+
+    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+        large = [size for size in sizes if size >= 1 << 16]  # below, it would time how its threads meet
+        if not large:
+            return []
+        return parse_lines(self.name, run_program([self.program, str(ranks), str(seconds), *map(str, large)]))
 
 
 class UnisonoPython(Peer):
@@ -242,7 +275,9 @@ def make_all(args: Namespace) -> list[Peer]:
     """Every library, ready to be prepared."""
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return [
+        Limit(),
         Unisono(args.unisono),
+        UnisonoShared(args.unisono),
         UnisonoPython(args.unisono, args.python),
         Gloo(args.torch_python),
         Mpi("openmpi", "Open MPI", ["--oversubscribe"], as_root),

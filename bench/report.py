@@ -4,8 +4,24 @@ import os
 import platform
 from pathlib import Path
 
-TITLES = {"unisono": "unisono", "python": "unisono (Python)", "gloo": "Gloo", "openmpi": "Open MPI", "mpich": "MPICH"}
-STYLES = {"unisono": "#c1121f", "gloo": "#6c757d", "openmpi": "#1d6fa5", "mpich": "#e09f3e"}
+TITLES = {
+    "limit": "limit of memory",
+    "unisono": "unisono",
+    "shared": "unisono, shared buffers",
+    "python": "unisono (Python)",
+    "gloo": "Gloo",
+    "openmpi": "Open MPI",
+    "mpich": "MPICH",
+}
+OTHERS = ("gloo", "openmpi", "mpich")
+STYLES = {
+    "limit": "#adb5bd",
+    "unisono": "#c1121f",
+    "shared": "#780000",
+    "gloo": "#6c757d",
+    "openmpi": "#1d6fa5",
+    "mpich": "#e09f3e",
+}
 LARGE = 64 << 20
 
 
@@ -71,6 +87,10 @@ def check_floors(rows: list[dict], reasons: dict[str, str]) -> list[dict]:
         floor("2 ranks, 8 B, C++", ("unisono", 2, 8), None, 2, "us"),
         floor("2 ranks, 8 B, Python", ("python", 2, 8), None, 10, "us"),
         floor("4 ranks, 64 MiB, bandwidth", ("unisono", 4, LARGE), ("gloo", 4, LARGE), 3, "x Gloo"),
+        *(
+            floor(f"{n} ranks, 64 MiB, shared buffers", ("shared", n, LARGE), ("limit", n, LARGE), 0.92, "x the limit")
+            for n in (2, 4, 8)
+        ),
         floor("4 ranks, 8 B, speed", ("unisono", 4, 8), ("gloo", 4, 8), 20, "x Gloo"),
     ]
 
@@ -98,7 +118,7 @@ def figures_table(result: dict, ranks: int) -> list[str]:
         times = {name: find(rows, name, ranks, size) for name in libraries}
         for time in times.values():
             cells += ["-", "-"] if time is None else [f"{time:.2f}", f"{size / time / 1e3:.3g}"]
-        others = [time for name, time in times.items() if name != "unisono" and time]
+        others = [time for name, time in times.items() if name in OTHERS and time]
         ours = times.get("unisono")
         ratio = f"{min(others) / ours:.2f}" if others and ours else "-"
         lines.append(f"| {size_text(size)} | " + " | ".join(cells) + f" | {ratio} |")
