@@ -30,7 +30,7 @@ class Job:
 
     def step_ms(self) -> float:
         """The median time of a step on rank 0, the first ones left out."""
-        return 1e3 * statistics.median(self.seconds[WARM_UP:])
+        return 1e3 * statistics.median(self.seconds[min(WARM_UP, len(self.seconds) // 2) :])
 
 
 def is_there() -> bool:
@@ -76,7 +76,9 @@ def plot(path: Path, jobs: list[Job]) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(2, len(RANKS), figsize=(11, 7.5), sharex=True, sharey="row", layout="constrained")
+    figure, axes = plt.subplots(
+        2, len(RANKS), figsize=(11, 7.5), sharex=True, sharey="row", squeeze=False, layout="constrained"
+    )
     for column, ranks in enumerate(RANKS):
         top, bottom = axes[0][column], axes[1][column]
         pair = [job for job in jobs if job.ranks == ranks]
