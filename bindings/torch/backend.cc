@@ -95,6 +95,7 @@ void Backend::abort_because(const std::string& reason) {
 
 void Backend::shutdown() {
   try {
+    if (options_->global_ranks_in_group.empty()) worlds_->retire(world_);
     group_->destroy();
   } catch (const Error&) {
     rethrow_translated(describe("unisono: shutdown"));
@@ -137,7 +138,7 @@ Backend::WorkPtr Backend::launch(Operation operation, bool async, milliseconds t
     operation.call.options.interrupted = &python_interrupted;
     group_->run(operation.call);
   } catch (const Error&) {
-    health_->failure.store(kind_of(std::current_exception()));
+    if (const Failure kind = kind_of(std::current_exception()); kind != Failure::none) health_->failure.store(kind);
     throw_python_error();
     rethrow_translated(describe(operation.title));
   }

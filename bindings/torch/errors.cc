@@ -43,6 +43,8 @@ Failure kind_of(const std::exception_ptr& error) noexcept {
     return Failure::timeout;
   } catch (const RankFailure&) {
     return Failure::remote;
+  } catch (const InvalidArgument&) {
+    return Failure::none;  // nothing was sent: the group is as it was
   } catch (...) {
     return Failure::communication;
   }

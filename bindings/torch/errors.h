@@ -16,7 +16,7 @@ enum class Failure : unsigned char { none, timeout, communication, remote };
 /// unisono's, behind "what: ". Anything else is returned as it is. Thread-safety: any thread.
 std::exception_ptr translate(const std::exception_ptr& error, const std::string& what);
 
-/// What kind of failure an untranslated error is.
+/// What kind of failure an untranslated error is; none for a caller's mistake, which changes nothing.
 Failure kind_of(const std::exception_ptr& error) noexcept;
 
 /// Throw translate(current exception). Called in a catch block.

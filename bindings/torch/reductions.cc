@@ -20,7 +20,7 @@ at::Tensor prepared(const at::Tensor& t, const c10d::ReduceOp& op, const char* w
   const at::NoGradGuard no_grad;
   if (!supplement->tensor_factor.defined()) return packed(t.detach().mul(supplement->double_factor));
   check_dense(supplement->tensor_factor, what);
-  return packed(t.detach().mul(supplement->tensor_factor.to(t.scalar_type()).view({})));
+  return packed(t.detach().mul(supplement->tensor_factor.to(t.scalar_type()).view(at::IntArrayRef{})));
 }
 
 void fill(Operation& o, const at::Tensor& like, const c10d::ReduceOp& op) {

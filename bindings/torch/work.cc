@@ -23,10 +23,10 @@ c10::TypePtr type_of(const Outcome& outcome) {
   return outcome.nested ? c10::ListType::create(list) : list;
 }
 
-c10d::WorkResult result_of(Failure failure) {
+c10d::WorkResult result_of(Failure failure, const std::exception_ptr& error) {
   switch (failure) {
     case Failure::none:
-      return c10d::WorkResult::SUCCESS;
+      return error ? c10d::WorkResult::UNKNOWN : c10d::WorkResult::SUCCESS;
     case Failure::timeout:
       return c10d::WorkResult::TIMEOUT;
     default:
@@ -55,13 +55,21 @@ void Flight::begin() {
 /// Under mutex_: have settle() and the futures' completion run in a thread of the executor when the operation is done.
 void Flight::watch() {
   if (std::exchange(watched_, true)) return;
+  world_->expect();
   work_.on_done([flight = shared_from_this()]() mutable {
     // In the progress thread, which must not wait for anybody: not for a callback, nor for Python's lock, which freeing a tensor
     // may need. So the flight moves on.
     const std::shared_ptr<World> world = flight->world_;
-    world->executor.post([flight = std::move(flight)] {
+    if (world->left()) {
+      new std::shared_ptr<Flight>(std::move(flight));  // the process ends; what it holds cannot be freed any more
+      return;
+    }
+    world->executor.post([flight = std::move(flight)]() mutable {
+      const std::shared_ptr<World> theirs = flight->world_;
       flight->settle();
       flight->complete_futures();
+      flight.reset();
+      theirs->finished();
     });
   });
 }
@@ -152,7 +160,7 @@ c10::intrusive_ptr<Future> Flight::result_future() {
   if (result_future_) return result_future_;
   result_future_ = c10::make_intrusive<Future>(c10::IntType::get());
   if (done)
-    result_future_->markCompleted(c10::IValue(static_cast<std::int64_t>(result_of(failure_))));
+    result_future_->markCompleted(c10::IValue(static_cast<std::int64_t>(result_of(failure_, error_))));
   else
     watch();
   return result_future_;
@@ -168,7 +176,7 @@ void Flight::complete_futures() {
   }
   try {
     if (result && !result->completed())
-      result->markCompleted(c10::IValue(static_cast<std::int64_t>(result_of(failure_))));
+      result->markCompleted(c10::IValue(static_cast<std::int64_t>(result_of(failure_, error_))));
     if (future && !future->completed()) error_ ? future->setError(error_) : future->markCompleted(value_of(outcome_));
   } catch (const std::exception& e) {
     LOG(ERROR) << what_ << ": a callback of its future raised: " << e.what();

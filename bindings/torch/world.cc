@@ -37,7 +37,7 @@ std::string agree_on_secret(TorchStore& store, int rank, Duration timeout) {
 }
 
 std::shared_ptr<World> make_world(TorchStore& store, int rank, int size, Duration timeout) {
-  Config config = Config::from_env();
+  Config config = Config::settings_from_env();
   config.rank = rank;
   config.size = size;
   config.timeout = timeout;
@@ -51,9 +51,28 @@ std::shared_ptr<World> make_world(TorchStore& store, int rank, int size, Duratio
 
 }  // namespace
 
+void World::expect() {
+  const std::lock_guard lock(mutex_);
+  expected_++;
+}
+
+void World::finished() noexcept {
+  const std::lock_guard lock(mutex_);
+  expected_--;
+  ended_.notify_all();
+}
+
+void World::leave(Duration patience) {
+  std::unique_lock lock(mutex_);
+  ended_.wait_for(lock, patience, [&] { return expected_ == 0; });
+  left_.store(true, std::memory_order_release);
+}
+
 std::shared_ptr<World> Worlds::found(TorchStore& store, int rank, int size, Duration timeout) {
   auto world = make_world(store, rank, size, timeout);
   const std::lock_guard lock(mutex_);
+  std::erase_if(worlds_, [](const auto& w) { return w.expired(); });
+  worlds_.push_back(world);
   current_ = world;
   return world;
 }
@@ -63,7 +82,15 @@ std::shared_ptr<World> Worlds::share(TorchStore& store, int rank, int size, Dura
     const std::lock_guard lock(mutex_);
     if (auto world = current_.lock()) return world;
   }
-  return make_world(store, rank, size, timeout);
+  auto world = make_world(store, rank, size, timeout);
+  const std::lock_guard lock(mutex_);
+  worlds_.push_back(world);
+  return world;
+}
+
+void Worlds::retire(const std::shared_ptr<World>& world) {
+  const std::lock_guard lock(mutex_);
+  if (current_.lock() == world) current_.reset();
 }
 
 void Worlds::enlist(const std::shared_ptr<Group>& group) {
@@ -74,10 +101,14 @@ void Worlds::enlist(const std::shared_ptr<Group>& group) {
 
 void Worlds::leave(const std::optional<std::string>& reason) noexcept {
   std::vector<std::weak_ptr<Group>> groups;
+  std::vector<std::weak_ptr<World>> worlds;
   {
     const std::lock_guard lock(mutex_);
     groups.swap(groups_);
+    worlds.swap(worlds_);
   }
+  for (const auto& weak : worlds)
+    if (const auto world = weak.lock()) world->leave(reason ? Duration{} : std::chrono::seconds(5));
   for (const auto& weak : groups) try {
       const auto group = weak.lock();
       if (!group || !*group) continue;

@@ -44,6 +44,9 @@ struct UNISONO_API Config {
 
   /// Read the environment. Throws InvalidArgument that names the variable and what is wrong with it.
   static Config from_env();
+  /// The part under "how" and the secret alone: for programs that say themselves which rank they are and where to
+  /// meet, whatever a launcher's variables say.
+  static Config settings_from_env();
 };
 
 }  // namespace unisono

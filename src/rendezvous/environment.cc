@@ -142,6 +142,12 @@ Result<Config> config_from(const Environment& environment) {
 
 namespace unisono {
 
+Config Config::settings_from_env() {
+  Config c;
+  throw_status(rendezvous::read_settings(rendezvous::process_environment(), c));
+  return c;
+}
+
 Config Config::from_env() { return value_or_throw(rendezvous::config_from(rendezvous::process_environment())); }
 
 }  // namespace unisono

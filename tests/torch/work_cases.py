@@ -1,0 +1,281 @@
+"""What ranks do in test_work.py: asynchronous operations, futures, messages, groups. Each runs on all ranks."""
+
+# torch.distributed exports less to mypy than to its users.
+# mypy: disable-error-code="attr-defined,no-untyped-call,union-attr,arg-type"
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch_reference import make, same
+
+CPU = torch.device("cpu")
+
+
+def _raises(what: Any, *words: str) -> str:
+    """Call it; the text of the RuntimeError that it must raise, in which all words must be."""
+    try:
+        what()
+    except RuntimeError as error:
+        text = str(error)
+        for word in words:
+            assert word in text, f"{word!r} is not in {text!r}"
+        return text
+    raise AssertionError(f"nothing was raised; {words} were expected")
+
+
+def _names() -> list[str]:
+    """The names of this process's threads that are ours."""
+    found = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/comm") as file:
+            found.append(file.read().strip())
+    return [name for name in found if name.startswith("unisono")]
+
+
+def many_at_once() -> None:
+    rank, n = dist.get_rank(), dist.get_world_size()
+    tensors = [make(torch.float32, (1 + 997 * i,), rank, seed=i) for i in range(40)]
+    works = [dist.all_reduce(t, async_op=True) for t in tensors]
+    for i in (*range(20, 40), *range(20)):  # in another order
+        work = works[i]
+        assert work is not None and work.wait()
+        assert work.is_completed() and work.is_success() and work.exception() is None
+        same(tensors[i], sum((make(torch.float32, (1 + 997 * i,), r, seed=i) for r in range(1, n)),
+                             make(torch.float32, (1 + 997 * i,), 0, seed=i)))  # fmt: skip
+
+
+def futures() -> None:
+    n = dist.get_world_size()
+    x = torch.ones(1000)
+    work = dist.all_reduce(x, async_op=True)
+    assert work is not None
+    future = work.get_future()
+    assert future.wait()[0].data_ptr() == x.data_ptr()
+    assert x[0] == n and work.is_completed() and future.done()
+    again = work.get_future().then(lambda f: f.value()[0] * 2).wait()
+    assert again[5] == 2 * n
+    out = [torch.zeros(3) for _ in range(n)]
+    gathered = dist.all_gather(out, torch.full((3,), 1.0), async_op=True)
+    assert gathered is not None
+    lists = gathered.get_future().wait()
+    assert len(lists) == 1 and len(lists[0]) == n, lists
+    gathered.wait()
+    result = gathered.get_future_result().wait()
+    assert int(result) == 0, result
+
+
+def callbacks_may_block() -> None:
+    """One that waits for another collective, issued in it; and one that does not end, beside which others run."""
+    n = dist.get_world_size()
+    x = torch.ones(1000)
+    first = dist.all_reduce(x, async_op=True)
+    assert first is not None
+
+    def more(future: Any) -> torch.Tensor:
+        y: torch.Tensor = future.value()[0].clone()
+        dist.all_reduce(y)
+        work = dist.all_reduce(y, async_op=True)
+        assert work is not None
+        work.wait()
+        return y
+
+    assert first.get_future().then(more).wait()[0] == n**3
+    gate = threading.Event()
+    # Large enough not to be done before the callback is there: that would run it here.
+    blocked = dist.all_reduce(torch.ones(5_000_000), async_op=True)
+    assert blocked is not None
+    ran_in: list[int] = []
+
+    def wait_at_gate(_: Any) -> None:
+        ran_in.append(threading.get_native_id())
+        assert gate.wait(30)
+
+    future = blocked.get_future()
+    late = future.done()
+    if not late:
+        end = future.then(wait_at_gate)
+    z = torch.ones(2_000_000)
+    other = dist.all_reduce(z, async_op=True)
+    assert other is not None
+    other.get_future().then(lambda f: f.value()).wait()
+    blocked.wait()
+    assert z[0] == n
+    gate.set()
+    if not late:
+        end.wait()
+        with open(f"/proc/self/task/{threading.get_native_id()}/comm"):
+            assert ran_in[0] != threading.get_native_id()
+
+
+def dropped_work_goes_on() -> None:
+    rank, n = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % n, (rank - 1) % n
+    for i in range(30):
+        dist.isend(torch.full((50_000,), float(rank + i)), right)  # the tensor and the Work are dropped at once
+        x = torch.zeros(50_000)
+        dist.recv(x, left)
+        assert (x == left + i).all()
+    t = torch.ones(6, 2).t()  # staged: it arrives although nobody waits for the Work
+    dist.all_reduce(t, async_op=True)
+    dist.barrier()
+    deadline = threading.Event()
+    for _ in range(3000):
+        if bool((t == n).all()):
+            break
+        deadline.wait(0.01)
+    assert (t == n).all(), t
+
+
+def messages() -> None:
+    rank, n = dist.get_rank(), dist.get_world_size()
+    if rank == 0:
+        got = set()
+        for _ in range(1, n):
+            x = torch.zeros(5, dtype=torch.int16)
+            source = dist.recv(x, tag=7)
+            assert (x == source).all(), (x, source)
+            got.add(source)
+        assert got == set(range(1, n))
+    else:
+        dist.send(torch.full((5,), rank, dtype=torch.int16), 0, tag=7)
+    right, left = (rank + 1) % n, (rank - 1) % n
+    outs = [torch.zeros(4 + tag) for tag in range(3)]
+    ops = [dist.P2POp(dist.irecv, outs[tag], left, tag=tag) for tag in (2, 0, 1)]
+    ops += [dist.P2POp(dist.isend, torch.full((4 + tag,), rank + tag / 10), right, tag=tag) for tag in (0, 1, 2)]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    for tag in range(3):
+        assert torch.allclose(outs[tag], torch.full((4 + tag,), left + tag / 10)), (tag, outs[tag])
+    # A receive that waits does not hold up a collective of the same group.
+    pending = dist.irecv(torch.zeros(2), left, tag=9)
+    x = torch.ones(300_000)
+    dist.all_reduce(x)
+    assert x[0] == n
+    dist.send(torch.zeros(2), right, tag=9)
+    assert pending is not None
+    pending.wait()
+    _raises(lambda: dist.distributed_c10d._get_default_group().send([torch.zeros(1)], rank, 0), "itself")
+
+
+def threads_come_and_go() -> None:
+    """Blocking calls need none; asynchronous ones the progress thread; callbacks one that ends."""
+    for _ in range(3):
+        work = dist.all_reduce(torch.ones(100_000), async_op=True)
+        assert work is not None
+        work.get_future().then(lambda f: f.value()).wait()
+    dist.all_reduce(torch.ones(100_000))
+    clock = threading.Event()
+    for _ in range(100):
+        if len(_names()) <= 1:
+            break
+        clock.wait(0.05)
+    assert len(_names()) <= 1, _names()
+
+
+def groups() -> None:
+    rank, n = dist.get_rank(), dist.get_world_size()
+    for members in ([0, 1], [2, 1], [0, 2], [1]):
+        group = dist.new_group(members)
+        x = torch.tensor([float(rank)])
+        dist.all_reduce(x, group=group)
+        assert x.item() == (sum(members) if rank in members else rank)
+        if rank in members:
+            out = [torch.zeros(1) for _ in members]
+            dist.all_gather(out, torch.tensor([float(rank)]), group=group)
+            assert [t.item() for t in out] == sorted(members)
+            dist.broadcast(x, src=members[0], group=group)
+            dist.destroy_process_group(group)
+    if rank != 1:  # made by its members only; the other ranks go on
+        alone = dist.new_group([0, 2], use_local_synchronization=True)
+        x = torch.tensor([1.0])
+        dist.all_reduce(x, group=alone)
+        assert x.item() == 2
+    dist.barrier()
+    y = torch.ones(1)
+    dist.all_reduce(y)
+    assert y.item() == n
+
+
+def split_group() -> None:
+    rank = dist.get_rank()
+    world = dist.distributed_c10d._get_default_group()
+    part = world.split_group([0, 2], timeout=timedelta(seconds=30), group_name="half", group_desc="for a test")
+    if rank == 1:
+        assert part is None
+    else:
+        x = torch.tensor([rank + 1.0])
+        part.allreduce([x]).wait()
+        assert x.item() == 4
+        assert part._get_backend(CPU).options.global_ranks_in_group == [0, 2]
+    dist.barrier()
+
+
+def refusals() -> None:
+    """The caller's mistakes are named before anything is sent: the group goes on."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    world = dist.distributed_c10d._get_default_group()
+    i = torch.ones(3, dtype=torch.int32)
+    _raises(lambda: dist.all_reduce(i, dist.ReduceOp.AVG), "AVG is not defined for Int", "Nothing was sent")
+    _raises(lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BAND), "BAND is not defined for Float")
+    _raises(lambda: world.allreduce([torch.ones(3, dtype=torch.complex64)],
+                                    _options(dist.ReduceOp.MAX)), "MAX is not defined for complex")  # fmt: skip
+    _raises(lambda: dist.all_reduce(torch.ones(3).to(torch.float8_e5m2)), "can be moved but not reduced")
+    _raises(lambda: dist.all_reduce(torch.ones(1).expand(5)), "share memory")
+    _raises(lambda: dist.all_gather_into_tensor(torch.ones(3 * n + 1), torch.ones(3)), "times as many")
+    _raises(lambda: dist.all_gather([torch.ones(3)] * (n + 1), torch.ones(3)), f"{n} are needed")
+    _raises(lambda: dist.all_to_all_single(torch.ones(n + 1), torch.ones(n + 1)), "cannot share equally")
+    elsewhere: Any = world._get_backend(CPU)
+    _raises(lambda: elsewhere.allreduce([torch.ones(3, device="meta")]), "cpu:unisono,cuda:nccl")
+    overlapping = torch.zeros(2 * n)
+    if n > 1 and rank == 0:
+        _raises(lambda: dist.all_gather_into_tensor(overlapping[:n], overlapping[n - 1 : n]), "overlap")
+    dist.barrier()
+
+
+def _options(op: Any) -> Any:
+    options = dist.AllreduceOptions()
+    options.reduceOp = op
+    return options
+
+
+def profiled(async_op: bool) -> list[tuple[str, list[list[int]], bool]]:
+    """Names, shapes and whether they are asynchronous, of our events in the profiler's trace."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    x, whole = torch.ones(4, 2), torch.ones(4 * n, 2)
+
+    def done(work: Any) -> None:
+        if work is not None:
+            work.wait()
+
+    with torch.autograd.profiler.profile(record_shapes=True) as trace:
+        done(dist.all_reduce(x, async_op=async_op))
+        done(dist.broadcast(x, 0, async_op=async_op))
+        done(dist.reduce(x, 0, async_op=async_op))
+        done(dist.all_gather([torch.ones(4, 2) for _ in range(n)], x, async_op=async_op))
+        done(dist.reduce_scatter_tensor(x, whole, async_op=async_op))
+        done(dist.all_to_all_single(whole, whole.clone(), async_op=async_op))
+        done(dist.isend(x, (rank + 1) % n))
+        done(dist.irecv(x, (rank - 1) % n))
+    ours = [event for event in trace.function_events if event.name.startswith("unisono:")]
+    return [(event.name, event.input_shapes, event.is_async) for event in ours]
+
+
+def numbers_and_options() -> str:
+    import copy
+
+    backend: Any = dist.distributed_c10d._get_default_group()._get_backend(CPU)
+    before = backend._get_sequence_number_for_group()
+    dist.all_reduce(torch.ones(2))
+    work: Any = dist.all_reduce(torch.ones(2), async_op=True)
+    work.wait()
+    assert backend._get_sequence_number_for_group() == before + 2
+    options = copy.deepcopy(backend.options)
+    assert options._timeout == backend.options._timeout and options is not backend.options
+    assert backend.get_error() == 0
+    return str(backend.transport)
