@@ -54,6 +54,7 @@ class Operation final : public Running {
   bool advance() override;
   std::vector<int> waiting_for() const override;
   bool let_go(const std::vector<bool>& gone) override;
+  std::string_view algorithm() const override { return request_.compiled->plan.algorithm; }
   const Request& request() const noexcept { return request_; }
 
  private:

@@ -2,6 +2,7 @@
 /// What a group runs: an operation that advances when asked and never blocks.
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -23,6 +24,9 @@ class Running {
   }
   /// Ranks whose part has not come, for the message of a timeout.
   virtual std::vector<int> waiting_for() const = 0;
+
+  /// Of the plan that runs, which need not be the one that it was made with; empty when there is none.
+  virtual std::string_view algorithm() const { return {}; }
 
   bool done() const noexcept { return done_; }
   const Status& status() const noexcept { return status_; }  ///< an error ends the operation (done() is true)

@@ -306,12 +306,15 @@ Status GroupImpl::look_for_the_gone(const std::vector<int>& waiting) const {
 
 // --- errors ----------------------------------------------------------------------------------------------------------
 
-std::string GroupImpl::describe_call(const Call& call, std::uint64_t sequence, const plan::Algorithm* algorithm) const {
+std::string GroupImpl::describe_call(const Call& call, std::uint64_t sequence, std::string_view algorithm) const {
   return fmt::format("{} #{} of group \"{}\"{}", signature_of(call, nullptr).describe(), sequence, parts_.name,
-                     algorithm != nullptr ? fmt::format(", algorithm {}", algorithm->name) : "");
+                     algorithm.empty() ? "" : fmt::format(", algorithm {}", algorithm));
 }
 
-std::string GroupImpl::describe(const Pending& p) const { return describe_call(p.call, p.sequence, p.algorithm); }
+std::string GroupImpl::describe(const Pending& p) const {
+  const std::string_view asked = p.algorithm != nullptr ? p.algorithm->name : "";
+  return describe_call(p.call, p.sequence, p.operation != nullptr ? p.operation->algorithm() : asked);
+}
 
 Status GroupImpl::annotate(const Status& status, const std::string& what, TimePoint started) const {
   const Member& me = parts_.members[rank()];

@@ -109,7 +109,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status check_on(Pending& pending);
   Status annotate(const Status& status, const std::string& what, TimePoint started) const;
   std::string describe(const Pending& pending) const;
-  std::string describe_call(const Call& call, std::uint64_t sequence, const plan::Algorithm* algorithm) const;
+  std::string describe_call(const Call& call, std::uint64_t sequence, std::string_view algorithm) const;
   Status mismatch(std::uint64_t sequence, int other, const engine::Signature& ours,
                   const engine::Signature& theirs) const;
   Status late(std::uint64_t sequence, const std::vector<int>& missing) const;

@@ -65,7 +65,7 @@ Status GroupImpl::wait_tiny(const Call& call, engine::Running& operation) {
   Status status = settle(operation);
   return status.ok() || operation.done()
              ? status
-             : annotate(parts_.failure->status(), describe_call(call, operation.sequence(), nullptr), started);
+             : annotate(parts_.failure->status(), describe_call(call, operation.sequence(), ""), started);
 }
 
 /// The outcome of an operation that is done, or that the group's failure has ended.

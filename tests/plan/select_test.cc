@@ -37,6 +37,22 @@ TEST(Selector, OneShotForSmallVectorsInSharedMemoryAndLessOfItForMoreRanks) {
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 2 * 1024))->name, "staged_two_shot");
 }
 
+TEST(Selector, SharedBuffersAreUsedWhereTheyAre) {
+  const Selector s = table();
+  for (const Collective c : {Collective::all_reduce, Collective::gather, Collective::all_to_all}) {
+    Question q = question(c, 4, 1 << 20);
+    EXPECT_EQ(s.choose(q)->place, Place::shared_memory);
+    EXPECT_THAT(s.explain(q).reason, HasSubstr("it needs buffers that unisono allocated (Group::allocate)"));
+    q.shared_buffers = true;
+    EXPECT_EQ(s.choose(q)->name, "shared");
+    q.bytes = 100;
+    EXPECT_EQ(s.choose(q)->place, Place::shared_memory);
+    q = question(c, 4, 1 << 20, false);
+    q.shared_buffers = true;
+    EXPECT_EQ(s.choose(q)->place, Place::network);
+  }
+}
+
 TEST(Selector, FromFewMessagesToFewBytesOverANetwork) {
   const Selector s = table();
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, 8, false))->name, "recursive_doubling");
@@ -117,7 +133,8 @@ TEST(Selector, RulesPrintAsTheyAreWritten) {
 
 TEST(SelectorErrors, ShowThePlace) {
   const std::string error = error_of("broadcast:0-=flat;all_reduce:0-8K=rign");
-  EXPECT_THAT(error, testing::StartsWith("algorithm table: no algorithm \"rign\" for all_reduce: there are binomial, "));
+  EXPECT_THAT(error,
+              testing::StartsWith("algorithm table: no algorithm \"rign\" for all_reduce: there are binomial, "));
   EXPECT_THAT(error, testing::EndsWith("\n"
                                        "  broadcast:0-=flat;all_reduce:0-8K=rign\n"
                                        "                                    ^~~~"));
