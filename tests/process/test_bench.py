@@ -48,6 +48,18 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("collective", COLLECTIVES[:-1])
+def test_shared_buffers_are_right(collective: str, transport: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    options = ("--sizes", "1M,12M", "--check", "--transport", transport, "--memory", "shared", "--json", file, *BRIEF)
+    done = run("bench", collective, "-n", "3", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(file.read_text())
+    assert all((row["algorithm"] == "shared") == (transport == "shm") for row in rows), rows
+    assert all(row["wrong"] == 0 for row in rows)
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_every_collective_is_right(collective: str, transport: str, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
