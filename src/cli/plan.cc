@@ -33,12 +33,13 @@ constexpr std::string_view kExamples = R"(Examples:
   unisono plan all_reduce -n 4 --algorithm ring --rank 2 --json
   unisono plan broadcast -n 8 --algorithm binomial --root 3 --verify
   unisono plan all_reduce -n 5 --algorithm circulant --draw svg > circulant.svg
+  unisono plan all_reduce -n 4 --hosts 2,2 --algorithm hierarchical --draw text
   unisono plan --verify-all                                    prove everything, all sizes, every root
   unisono plan --explain all_reduce -n 4 --bytes 1M            what would run, and why
 )";
 
 struct Options {
-  std::string collective, algorithm, draw, bytes = "1M", place = "shm", memory = "private";
+  std::string collective, algorithm, draw, bytes = "1M", place = "shm", memory = "private", hosts;
   int ranks = 0, root = 0, rank = -1, max = 128;
   unsigned threads = 0;
   bool verify = false, json = false, verify_all = false, list = false, explain = false;
@@ -64,8 +65,27 @@ std::vector<std::string_view> collective_names() {
 }
 
 std::string_view place_name(plan::Place place) {
-  constexpr std::string_view names[] = {"network", "shared memory", "shared buffers"};
+  constexpr std::string_view names[] = {"network", "shared memory", "shared buffers", "several hosts"};
   return names[static_cast<std::size_t>(place)];
+}
+
+// "2,2" -> 0 0 1 1.
+std::vector<std::int32_t> hosts_of(const Options& o) {
+  std::vector<std::int32_t> hosts;
+  std::int32_t host = 0;
+  for (std::size_t begin = 0; begin < o.hosts.size(); host++) {
+    const std::size_t end = std::min(o.hosts.find(',', begin), o.hosts.size());
+    const std::string part = o.hosts.substr(begin, end - begin);
+    char* rest = nullptr;
+    const long ranks = std::strtol(part.c_str(), &rest, 10);
+    if (part.empty() || *rest != '\0' || ranks < 1 || ranks > o.ranks)
+      throw UsageError(fmt::format("--hosts {}: write how many ranks each host has, such as 2,2", o.hosts));
+    hosts.insert(hosts.end(), static_cast<std::size_t>(ranks), host);
+    begin = end + 1;
+  }
+  if (!hosts.empty() && static_cast<int>(hosts.size()) != o.ranks)
+    throw UsageError(fmt::format("--hosts {} has {} ranks, and -n says {}", o.hosts, hosts.size(), o.ranks));
+  return hosts;
 }
 
 void check_group(const Options& o) {
@@ -100,10 +120,19 @@ plan::Selector selector() {
   return or_usage_error(plan::Selector::parse(overrides == nullptr ? "" : overrides), "UNISONO_ALGORITHM: ");
 }
 
+// "6 rounds", "2 phases"; nothing where they are not counted.
+std::string steps_text(const plan::Algorithm& a, std::int64_t steps) {
+  if (steps == plan::Cost::kNotCounted) return "";
+  return fmt::format("{} {}, ", steps, plan::needs_one_host(a.place) ? "phases" : "rounds");
+}
+
 plan::Question question_of(const Options& o) {
   plan::Question q;
   q.collective = collective_of(o);
-  q.one_host = o.place == "shm";
+  const std::vector<std::int32_t> hosts = hosts_of(o);
+  const std::int32_t count = hosts.empty() ? 0 : hosts.back() + 1;
+  q.one_host = o.place == "shm" && count <= 1;
+  q.several_hosts = count > 1 && count < o.ranks;
   q.shared_buffers = o.memory == "shared";
   q.ranks = o.ranks;
   q.bytes = or_usage_error(plan::parse_size(o.bytes), "--bytes: ");
@@ -113,23 +142,24 @@ plan::Question question_of(const Options& o) {
 // ---- unisono plan --list
 
 int list_algorithms() {
-  std::size_t name = 0, cost = 0;
-  const auto cost_text = [](const plan::Algorithm& a) {
-    const plan::Cost c = a.cost({8, 0, 0});
-    return fmt::format("{} {:.4g}", c.steps, c.volume);
+  const std::vector<std::int32_t> two_hosts{0, 0, 0, 0, 1, 1, 1, 1};
+  const auto cost_of = [&](const plan::Algorithm& a) {
+    return a.cost({8, 0, 0, a.place == plan::Place::several_hosts ? two_hosts : std::vector<std::int32_t>{}});
   };
-  for (const plan::Algorithm& a : plan::algorithms()) {
-    name = std::max(name, a.name.size());
-    cost = std::max(cost, cost_text(a).size());
-  }
+  std::size_t name = 0;
+  for (const plan::Algorithm& a : plan::algorithms()) name = std::max(name, a.name.size());
   fmt::print("{:<15} {:<{}}  {:<14} {:>6} {:>6}  {}\n", "collective", "algorithm", name, "place", "steps", "bytes",
              "what it does (source)");
   for (const plan::Algorithm& a : plan::algorithms()) {
-    const plan::Cost c = a.cost({8, 0, 0});
+    const plan::Cost c = cost_of(a);
     fmt::print("{:<15} {:<{}}  {:<14} {:>6} {:>6.4g}  {} ({})\n", name_of(a.collective), a.name, name,
-               place_name(a.place), c.steps, c.volume, a.summary, a.source);
+               place_name(a.place), c.steps == plan::Cost::kNotCounted ? "-" : std::to_string(c.steps), c.volume,
+               a.summary, a.source);
   }
-  fmt::print("\nsteps and bytes for 8 ranks; bytes as a multiple of the collective's size, for the busiest rank\n");
+  fmt::print(
+      "\nsteps and bytes for 8 ranks (several hosts: two of four); bytes as a multiple of the collective's size, for "
+      "the busiest "
+      "rank\n");
   return 0;
 }
 
@@ -140,14 +170,13 @@ int explain(const Options& o) {
   const plan::Selector table = selector();
   const plan::Question q = question_of(o);
   const plan::Choice choice = table.explain(q);
-  const plan::Cost cost = choice.algorithm->cost({o.ranks, 0, o.root});
+  const plan::Cost cost = choice.algorithm->cost({o.ranks, 0, o.root, hosts_of(o)});
   fmt::print("{} of {} bytes between {} ranks {}: {}\n", o.collective, plan::format_size(q.bytes), o.ranks,
              q.one_host ? "that share memory" : "over a network", choice.algorithm->name);
   fmt::print("  why    {}\n", choice.reason);
   fmt::print("  what   {} ({})\n", choice.algorithm->summary, choice.algorithm->source);
-  fmt::print("  cost   {} {}, {:.4g} x {} bytes by the busiest rank\n\n", cost.steps,
-             choice.algorithm->place == plan::Place::network ? "rounds" : "phases", cost.volume,
-             plan::format_size(q.bytes));
+  fmt::print("  cost   {}{:.4g} x {} bytes by the busiest rank\n\n", steps_text(*choice.algorithm, cost.steps),
+             cost.volume, plan::format_size(q.bytes));
   fmt::print("the table for {}, a later line wins:\n", o.collective);
   for (const plan::Rule& rule : table.rules()) {
     if (rule.collective == q.collective)
@@ -174,7 +203,8 @@ const plan::Algorithm& algorithm_of(const Options& o) {
 }
 
 int prove(const plan::Algorithm& algorithm, const Options& o) {
-  const plan::Report report = plan::verify(algorithm, o.ranks, o.root);
+  const plan::Report report = o.hosts.empty() ? plan::verify(algorithm, o.ranks, o.root)
+                                              : plan::verify(algorithm, {o.ranks, 0, o.root, hosts_of(o)});
   const std::string subject = fmt::format("{} {}, {} ranks{}", name_of(algorithm.collective), algorithm.name, o.ranks,
                                           rooted(algorithm.collective) ? fmt::format(", root {}", o.root) : "");
   if (!report.ok()) {
@@ -188,7 +218,7 @@ int prove(const plan::Algorithm& algorithm, const Options& o) {
       "  no race, no deadlock without any buffering; three slices in flight in windows of 1 and 2\n"
       "  the same reduction tree on all ranks, one final reduce; messages and signals match\n"
       "  {} {}, {:.4g} S by the busiest rank: as the closed form says\n",
-      subject, report.counted.steps, algorithm.place == plan::Place::network ? "rounds" : "phases",
+      subject, report.counted.steps, plan::needs_one_host(algorithm.place) ? "phases" : "rounds",
       report.counted.volume);
   return 0;
 }
@@ -200,7 +230,7 @@ int show(const Options& o) {
   if (!o.draw.empty() && o.ranks > plan::kMostRanksToDraw) {
     throw UsageError(fmt::format("a drawing of {} ranks cannot be read: at most {}", o.ranks, plan::kMostRanksToDraw));
   }
-  const std::vector<plan::Plan> plans = plan::build_all(algorithm, o.ranks, o.root);
+  const std::vector<plan::Plan> plans = plan::build_all(algorithm, {o.ranks, 0, o.root, hosts_of(o)});
   if (o.draw == "svg") {
     fmt::print("{}", plan::draw_svg(plans));
   } else if (o.draw == "text") {
@@ -370,6 +400,8 @@ void add_plan(CLI::App& app, int& status) {
   plan->add_option("--place", options->place, "shm: all ranks on one host; net: not")
       ->check(CLI::IsMember({"shm", "net"}))
       ->capture_default_str();
+  plan->add_option("--hosts", options->hosts,
+                   "How many ranks each host has: 2,2; for algorithms that look at it, and --explain");
   plan->callback([options, &status] { status = run(*options); });
 }
 

@@ -138,7 +138,7 @@ void GroupImpl::submit(std::unique_ptr<Pending> pending) {
 Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
   const bool one_host = parts_.domain != nullptr;
   if (p.requested != nullptr) {
-    if (p.requested->place != plan::Place::network && !one_host)
+    if (plan::needs_one_host(p.requested->place) && !one_host)
       return Status::invalid(fmt::format(
           "algorithm {} needs all ranks of group \"{}\" to share memory; they talk over {}. Nothing was sent",
           p.requested->name, parts_.name, parts_.transport));
@@ -162,6 +162,7 @@ plan::Question GroupImpl::question(const Call& call) const {
   plan::Question q;
   q.collective = call.collective;
   q.one_host = parts_.domain != nullptr && !own_row_only;
+  q.several_hosts = parts_.several_hosts;
   q.ranks = size();
   q.bytes = collective_bytes(call, size());
   q.even = even(call) && !own_row_only;
@@ -176,7 +177,8 @@ Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective c
       plans_.clear();
       return compiled(collective, algorithm, root);
     }
-    slot = std::make_shared<const engine::Compiled>(engine::compile(algorithm.build({size(), rank(), root})));
+    slot = std::make_shared<const engine::Compiled>(
+        engine::compile(algorithm.build({size(), rank(), root, parts_.hosts})));
   }
   return slot;
 }

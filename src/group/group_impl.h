@@ -27,6 +27,7 @@ struct Member {
   std::string host;
   std::int64_t pid = 0;
   bool shares_memory = false;  ///< with this process
+  int machine = 0;             ///< the same number: they share memory with each other
   std::string algorithms;      ///< its UNISONO_ALGORITHM
 };
 
@@ -41,8 +42,10 @@ struct Parts {
   std::unique_ptr<engine::Domain> domain;
   std::shared_ptr<engine::Failure> failure;
   plan::Selector selector;
-  std::string overrides;  ///< appended to the built-in selection table
-  std::string transport;  ///< for people: shm, tcp, mixed, inproc, self
+  std::string overrides;            ///< appended to the built-in selection table
+  std::vector<std::int32_t> hosts;  ///< by rank, as plan::Shape has it; from the members' machines
+  bool several_hosts = false;       ///< and some of them have several ranks
+  std::string transport;            ///< for people: shm, tcp, mixed, inproc, self
 };
 
 /// An operation that waits for its turn, or is running.

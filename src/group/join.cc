@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "group/exchange.h"
@@ -84,6 +85,18 @@ bool shares_memory(const ContextImpl& c, const Introduction& a, const Introducti
   return c.threads || rendezvous::same_host_and_network(a.identity, b.identity);
 }
 
+/// A number for everybody, the same for those that share memory.
+std::vector<int> number_machines(const ContextImpl& c, const std::vector<Introduction>& all) {
+  std::vector<int> numbers;
+  int next = 0;
+  for (std::size_t r = 0; r < all.size(); r++) {
+    std::size_t first = 0;
+    while (first < r && !shares_memory(c, all[first], all[r])) first++;
+    numbers.push_back(first < r ? numbers[first] : next++);
+  }
+  return numbers;
+}
+
 /// The same decision on every rank, from the same introductions.
 Status decide_transport(const ContextImpl& c, Parts& parts, const std::vector<Introduction>& all) {
   bool any_shared = false, any_apart = false;
@@ -153,12 +166,14 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   throw_status(decide_transport(c, parts, all));
   const auto tcp = value_or_throw(tcp_addresses(c, parts, all, deadline));
 
+  const std::vector<int> machines = number_machines(c, all);
   std::string ids = name;
   std::vector<std::uint64_t> control;
   int local = 0;
   for (int r = 0; r < size; r++) {
     Introduction& i = all[static_cast<std::size_t>(r)];
     Member m = i.member;
+    m.machine = machines[static_cast<std::size_t>(r)];
     m.shares_memory = r == rank || shares_memory(c, i, all[static_cast<std::size_t>(rank)]);
     local += rendezvous::same_host(i.identity, all[static_cast<std::size_t>(rank)].identity);
     if (r != rank) {
@@ -180,7 +195,18 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   return impl;
 }
 
+namespace {
+/// plan::Shape's numbers: from 0, in the order of the hosts' lowest ranks.
+void number_hosts(Parts& parts) {
+  std::map<int, std::int32_t> hosts;
+  for (const Member& m : parts.members)
+    parts.hosts.push_back(hosts.try_emplace(m.machine, static_cast<std::int32_t>(hosts.size())).first->second);
+  parts.several_hosts = hosts.size() > 1 && hosts.size() < parts.members.size();
+}
+}  // namespace
+
 Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline) {
+  number_hosts(parts);
   ContextImpl& c = *parts.context;
   const int n = static_cast<int>(parts.members.size()), me = parts.rank;
   auto selector = plan::Selector::parse(parts.overrides);

@@ -98,6 +98,9 @@ struct Shape {
   std::int32_t ranks = 1;
   std::int32_t rank = 0;
   std::int32_t root = 0;
+  /// hosts[q] is the number of the host that rank q is on, from 0 in the order of their lowest ranks. Empty: one host, or nobody
+  /// knows. Only algorithms for several hosts look at it.
+  std::vector<std::int32_t> hosts{};
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 

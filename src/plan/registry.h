@@ -13,11 +13,19 @@ namespace unisono::plan {
 
 /// Where an algorithm can run: `network` uses send and recv only (any transport, shared memory included);
 /// `shared_memory` uses stages (all ranks on one host); `shared_buffers` the callers' buffers themselves, which must lie in
-/// memory that unisono allocated (Group::allocate).
-enum class Place : std::uint8_t { network, shared_memory, shared_buffers };
+/// memory that unisono allocated (Group::allocate); `several_hosts` uses send and recv, and looks at who shares a host with whom
+/// (Shape::hosts): it needs several hosts, some of them with several ranks.
+enum class Place : std::uint8_t { network, shared_memory, shared_buffers, several_hosts };
+
+/// Whether its plans have stages: all ranks on one host.
+constexpr bool needs_one_host(Place place) noexcept {
+  return place == Place::shared_memory || place == Place::shared_buffers;
+}
 
 /// Closed-form cost of an algorithm for blocks of equal size, over all ranks; the verifier counts and compares.
 struct Cost {
+  static constexpr std::int64_t kNotCounted = -1;  ///< steps that depend on more than the number of ranks
+
   std::int64_t steps = 0;  ///< network: rounds of messages, when a rank sends one and receives one at a time in the
                            ///< order of its plan; shared memory: the longest chain of signals and waits
   double volume =

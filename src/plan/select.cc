@@ -17,6 +17,7 @@ namespace {
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
 //   shared             where it copies less than staged at all: only the smallest operations are over before that matters
+//   hierarchical       a link between hosts is slower than memory: what goes over it counts
 //   Bruck              blocks of at most 256 bytes between 8 ranks or more
 constexpr std::string_view kBuiltIn =
     "all_reduce@shm[1-2]:0-16K=staged_one_shot,16K-=staged_two_shot;"
@@ -63,22 +64,29 @@ constexpr std::string_view kBuiltIn =
     "scatter@shm:16K-=shared;"
     "all_to_all@shm:16K-=shared;"
     "barrier@shm:0-=staged;"
+    "all_reduce@hosts:0-=hierarchical;"
+    "broadcast@hosts:0-=hierarchical;"
+    "all_gather@hosts:0-=hierarchical;"
+    "reduce_scatter@hosts:0-=hierarchical;"
     "barrier@net:0-=dissemination";
 
 constexpr auto kNoEnd = std::numeric_limits<std::int64_t>::max();
 constexpr auto kAnyRanks = std::numeric_limits<std::int32_t>::max();
 
 bool matches(const Rule& rule, const Question& q) {
-  return rule.collective == q.collective && (q.one_host ? rule.shm : rule.net) && q.ranks >= rule.min_ranks &&
-         q.ranks <= rule.max_ranks && q.bytes >= rule.from && (q.bytes < rule.to || rule.to == kNoEnd);
+  const bool here = q.one_host ? rule.shm : rule.net || (rule.hosts && q.several_hosts);
+  return rule.collective == q.collective && here && q.ranks >= rule.min_ranks && q.ranks <= rule.max_ranks &&
+         q.bytes >= rule.from && (q.bytes < rule.to || rule.to == kNoEnd);
 }
 
 // Why the algorithm cannot run; empty when it can.
 std::string_view declines(const Algorithm& algorithm, const Question& q) {
-  if (algorithm.place != Place::network && !q.one_host)
+  if (needs_one_host(algorithm.place) && !q.one_host)
     return "it needs shared memory, and not all ranks are on one host";
   if (algorithm.place == Place::shared_buffers && !q.shared_buffers)
     return "it needs buffers that unisono allocated (Group::allocate)";
+  if (algorithm.place == Place::several_hosts && !q.several_hosts)
+    return "it needs several hosts, and several ranks on some of them";
   if (algorithm.even_only && !q.even) return "it needs equal counts, and they differ";
   return {};
 }
@@ -93,7 +101,7 @@ std::string ranks_text(const Rule& rule) {
 }  // namespace
 
 std::string to_text(const Rule& rule) {
-  const std::string_view place = rule.shm && rule.net ? "" : rule.shm ? "@shm" : "@net";
+  const std::string_view place = rule.hosts ? "@hosts" : rule.shm && rule.net ? "" : rule.shm ? "@shm" : "@net";
   return fmt::format("{}{}{}:{}-{}={}", name_of(rule.collective), place, ranks_text(rule), format_size(rule.from),
                      rule.to == kNoEnd ? "" : format_size(rule.to), rule.algorithm->name);
 }

@@ -85,10 +85,11 @@ class Parser {
     }
     if (const auto at = head.find('@'); at != std::string_view::npos) {
       const std::string_view place = trimmed(head.substr(at + 1));
-      if (place != "shm" && place != "net")
-        return error(place, fmt::format("no place \"{}\": there are shm and net", place));
+      if (place != "shm" && place != "net" && place != "hosts")
+        return error(place, fmt::format("no place \"{}\": there are shm, net and hosts", place));
       rule.shm = place == "shm";
       rule.net = place == "net";
+      rule.hosts = place == "hosts";
       head = trimmed(head.substr(0, at));
     }
     const auto collective = collective_from_name(head);
@@ -139,8 +140,12 @@ class Parser {
       return error(name, fmt::format("no algorithm \"{}\" for {}: there are {}", name, name_of(rule.collective),
                                      fmt::join(names_for(rule.collective), ", ")));
     }
-    if (rule.algorithm->place != Place::network && !rule.shm) {
-      return error(name, fmt::format("{} needs shared memory and can never run under a rule for net", name));
+    if (needs_one_host(rule.algorithm->place) && !rule.shm) {
+      return error(name, fmt::format("{} needs shared memory and can never run under a rule for {}", name,
+                                     rule.hosts ? "hosts" : "net"));
+    }
+    if (rule.algorithm->place == Place::several_hosts && !rule.net && !rule.hosts) {
+      return error(name, fmt::format("{} needs several hosts and can never run under a rule for shm", name));
     }
     rules_.push_back(rule);
     return {};

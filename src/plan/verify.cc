@@ -1,9 +1,11 @@
 #include "plan/verify.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "plan/host_map.h"
 #include "plan/print.h"
 #include "plan/unroll.h"
 #include "plan/verify_internal.h"
@@ -129,16 +131,17 @@ Report verify(std::span<const Plan> plans, const VerifyOptions& options) {
   return report;
 }
 
-std::vector<Plan> build_all(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root) {
+std::vector<Plan> build_all(const Algorithm& algorithm, const Shape& shape) {
   std::vector<Plan> plans;
-  plans.reserve(static_cast<std::size_t>(ranks));
-  for (std::int32_t r = 0; r < ranks; r++) plans.push_back(algorithm.build({ranks, r, root}));
+  plans.reserve(static_cast<std::size_t>(shape.ranks));
+  Shape one = shape;
+  for (one.rank = 0; one.rank < shape.ranks; one.rank++) plans.push_back(algorithm.build(one));
   return plans;
 }
 
-Report verify(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root, bool windows) {
-  const std::vector<Plan> plans = build_all(algorithm, ranks, root);
-  const Cost expected = algorithm.cost({ranks, 0, root});
+Report verify(const Algorithm& algorithm, const Shape& shape, bool windows) {
+  const std::vector<Plan> plans = build_all(algorithm, shape);
+  const Cost expected = algorithm.cost(shape);
   VerifyOptions options;
   options.expected = &expected;
   Report report = verify(plans, options);
@@ -148,6 +151,18 @@ Report verify(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root,
     std::vector<Plan> unrolled;
     for (const Plan& plan : plans) unrolled.push_back(unroll(plan, {3, window}));
     report.violations = verify(unrolled, {nullptr, 3, options.max_violations}).violations;
+  }
+  return report;
+}
+
+Report verify(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root, bool windows) {
+  if (algorithm.place != Place::several_hosts) return verify(algorithm, Shape{ranks, 0, root}, windows);
+  Report report;
+  for (const std::vector<std::int32_t>& hosts : sample_hosts(ranks)) {
+    report = verify(algorithm, Shape{ranks, 0, root, hosts}, windows);
+    if (report.ok()) continue;
+    for (Violation& v : report.violations) v.text += fmt::format(" (hosts {})", fmt::join(hosts, " "));
+    break;
   }
   return report;
 }
