@@ -37,6 +37,7 @@ Backend::Backend(std::shared_ptr<Worlds> worlds, const c10::intrusive_ptr<c10d::
     const bool everybody = options_->global_ranks_in_group.empty();
     world_ = everybody ? worlds_->found(*ours, rank, size, timeout)
                        : worlds_->share(*ours, global_rank(*options_, rank), size, timeout);
+    memory_ = std::make_shared<SharedAllocator>(world_);
     *group_ = world_->context.create_group(ours, rank, size, options_->group_name);
     // When all are through, all have read: a group that is made over the same store later must not find this one's addresses.
     group_->barrier({{}, timeout});

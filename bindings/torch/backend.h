@@ -8,6 +8,7 @@
 #include <unisono/group.hpp>
 #include <vector>
 
+#include "memory.h"
 #include "operation.h"
 #include "work.h"
 #include "world.h"
@@ -56,6 +57,11 @@ class Backend final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(std::memory_order_relaxed); }
   void enableCollectivesTiming() override {}
+  /// Tensors in memory that other ranks reach: FSDP2 asks for them, and DDP with DDP_DISABLE_COMM_MEM=0. `device`: -1 is the CPU.
+  bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0 && memory_->shares(); }
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override { return memory_->tensor(size, options); }
+  std::shared_ptr<c10::Allocator> getMemAllocator() override { return memory_; }
+  const std::shared_ptr<SharedAllocator>& memory() const { return memory_; }
   /// "shm", "tcp", "mixed", "self".
   std::string transport() const { return std::string(group_->transport()); }
 
@@ -104,6 +110,7 @@ class Backend final : public c10d::Backend {
   const c10::intrusive_ptr<Options> options_;
   const std::shared_ptr<Worlds> worlds_;
   std::shared_ptr<World> world_;
+  std::shared_ptr<SharedAllocator> memory_;
   std::string where_;  // of describe()
   const std::shared_ptr<Group> group_ = std::make_shared<Group>();
   std::atomic<std::int64_t> timeout_ms_;

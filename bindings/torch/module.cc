@@ -31,6 +31,17 @@ void bind_options(const py::module_& module) {
            [](const Backend::Options& o, const py::dict&) { return c10::make_intrusive<Backend::Options>(o); });
 }
 
+void bind_memory(py::module_& module) {
+  py::class_<AllocationScope>(module, "AllocationScope", "Directs this thread's CPU allocations to shared memory.")
+      .def(py::init([](const BackendPtr& backend, std::size_t least) {
+             return std::make_unique<AllocationScope>(backend->memory(), least);
+           }),
+           py::arg("backend"), py::arg("least"))
+      .def("open", &AllocationScope::open)
+      .def("close", &AllocationScope::close);
+  module.def("is_shared", &is_shared, py::arg("tensor"));
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_backend, module) {
@@ -40,6 +51,7 @@ PYBIND11_MODULE(_backend, module) {
       .def(py::init<>())
       .def("leave", &Worlds::leave, py::arg("reason"), py::call_guard<py::gil_scoped_release>());
   bind_options(module);
+  bind_memory(module);
   py::class_<Backend, BackendPtr>(module, "Backend", c10d.attr("Backend"))
       .def(py::init(&make_backend), py::arg("worlds"), py::arg("store"), py::arg("rank"), py::arg("size"),
            py::arg("options"))

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import unisono_torch_entry
 
 from unisono.torch._barrier import monitored_barrier
+from unisono.torch._memory import is_shared, shared_allocator
 
 if TYPE_CHECKING:
     from unisono.torch._backend import Backend, Options
 
-__all__ = ["Backend", "Options", "monitored_barrier"]
+__all__ = ["Backend", "Options", "is_shared", "monitored_barrier", "shared_allocator"]
 
 unisono_torch_entry.register()
 
