@@ -84,10 +84,11 @@ TcpTransport::~TcpTransport() {
 /// peer's kernel has all.
 void TcpTransport::linger() {
   const SteadyClock clock;
-  for (take_departed(clock.now()); !lingering_.empty(); look_after_lingering(clock.now())) {
-    const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(next_linger_ - clock.now());
+  take_departed(clock.now());
+  for (look_after_lingering(clock.now()); !lingering_.empty(); look_after_lingering(clock.now())) {
+    const auto pause = std::clamp<Duration>(next_linger_ - clock.now(), 1ms, kLongestPause);
     pollfd input{watch_->fd(), POLLIN, 0};
-    ::poll(&input, 1, std::max<int>(1, static_cast<int>(pause.count())));
+    ::poll(&input, 1, static_cast<int>(pause / 1ms));
     ready_.clear();
     watch_->ready(ready_);
   }
