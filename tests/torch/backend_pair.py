@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,20 @@ def under(case: Callable[..., Any], backend: str, store: str, arguments: dict[st
     dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=size)
     torch.manual_seed(0)
     return case(**arguments)
+
+
+def told(call: Callable[[], object]) -> str:
+    """The text of the exception that it must raise."""
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    raise AssertionError("nothing was raised")
+
+
+def refused(what: Callable[..., Any], given: dict[str, Any]) -> str:
+    """A case that ends by an exception on each rank."""
+    return told(partial(what, **given))
 
 
 class Pair:
@@ -56,6 +71,10 @@ class Pair:
         """The same case over unisono, and over Gloo."""
         ours, theirs = (self.run(backend, case, **arguments) for backend in BACKENDS)
         return ours, theirs
+
+    def told(self, backend: str, case: Callable[..., Any], **arguments: Any) -> list[str]:
+        """The text of the exception that the case must raise, on each rank; the ranks go on."""
+        return self.run(backend, refused, what=case, given=arguments)
 
     def close(self) -> None:
         """Let the ranks leave."""

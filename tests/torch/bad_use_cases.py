@@ -18,6 +18,7 @@ from functools import partial
 
 import torch
 import torch.distributed as dist
+from backend_pair import told
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -126,15 +127,6 @@ def raises_in_backward(rank: int, size: int, folder: str) -> None:
     if rank == 1:
         net.in_backward = lambda: _raise("the backward pass of rank 1 went wrong")
     _train(model, rank)
-
-
-def told(call: Callable[[], object]) -> str:
-    """The exception's text; AssertionError when there was none."""
-    try:
-        call()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    raise AssertionError("nothing was raised")
 
 
 def other_model() -> str:

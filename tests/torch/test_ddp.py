@@ -76,8 +76,8 @@ def test_torchs_own_hooks(pair: Pair, name: str) -> None:
 
 
 def test_torchs_bf16_hook_is_refused_by_torch(pair: Pair) -> None:
-    with pytest.raises(AssertionError, match="BF16 all reduce communication hook required CUDA"):
-        pair.run("unisono", cases.hooked, name="bf16_compress_hook")
+    for text in pair.told("unisono", cases.hooked, name="bf16_compress_hook"):
+        assert "BF16 all reduce communication hook required CUDA" in text
 
 
 def test_autocast(pair: Pair) -> None:
@@ -113,5 +113,4 @@ def test_same_as_gloo(pair: Pair, case: Any) -> None:
 )
 def test_torch_keeps_for_accelerators(pair: Pair, backend: str, case: Any, refusal: str) -> None:
     """Both are refused by torch itself, whatever the back end; a failure here is the day to test them."""
-    with pytest.raises(AssertionError, match=refusal):
-        pair.run(backend, case)
+    assert all(refusal in text for text in pair.told(backend, case))

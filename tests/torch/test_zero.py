@@ -30,5 +30,5 @@ def test_zero_overlapped_with_ddp(pair: Pair, shard_buckets: bool) -> None:
 
 
 def test_gloo_is_refused_there(pair: Pair) -> None:
-    with pytest.raises(AssertionError, match="may meet hangs"):
-        pair.run("gloo", cases.zero_in_the_hook, shard_buckets=False)
+    for text in pair.told("gloo", cases.zero_in_the_hook, shard_buckets=False):
+        assert "may meet hangs" in text
