@@ -62,30 +62,30 @@ def branch_of(rank: int, step: int, unused: bool) -> int | None:
     return (rank + step) % 2 if unused else None
 
 
-def alone(size: int, unused: bool = False, passes: int = 1) -> Array:
+def alone(size: int, unused: bool = False, passes: Sequence[int] = (1,) * STEPS) -> Array:
     """The parameters after the training that `trained` does, in one process: the mean of the ranks' losses."""
     model = network()
     steps = optimizer(model)
-    for step in range(STEPS):
+    for step, count in enumerate(passes):
         model.zero_grad()
-        for number in range(passes):
-            k = passes * step + number
+        for number in range(count):
+            k = count * step + number
             losses = [loss_of(model, rank, k, branch_of(rank, k, unused)) for rank in range(size)]
             torch.autograd.backward(torch.stack(losses).mean())
         steps.step()
     return flat(model.parameters())
 
 
-def trained(options: dict[str, Any], unused: bool = False, passes: int = 1) -> Array:
-    """Parameters after some steps; all passes of a step but the last one are in no_sync()."""
+def trained(options: dict[str, Any], unused: bool = False, passes: Sequence[int] = (1,) * STEPS) -> Array:
+    """Parameters after some steps of so many passes each; all passes of a step but the last one are in no_sync()."""
     rank = dist.get_rank()
     model = DistributedDataParallel(network(), **{**SMALL_BUCKETS, **options})
     steps = optimizer(model)
-    for step in range(STEPS):
+    for step, count in enumerate(passes):
         model.zero_grad()
-        for number in range(passes):
-            k = passes * step + number
-            with contextlib.nullcontext() if number == passes - 1 else model.no_sync():
+        for number in range(count):
+            k = count * step + number
+            with contextlib.nullcontext() if number == count - 1 else model.no_sync():
                 torch.autograd.backward(loss_of(model, rank, k, branch_of(rank, k, unused)))
         steps.step()
     return flat(model.parameters())
