@@ -1,8 +1,34 @@
 #include "group/progress.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 namespace unisono::group {
+
+namespace {
+
+/// How the thread waits while the application computes: it yields as long as that costs nobody anything, and then sleeps. A yield that
+/// comes back late gave the core to somebody, whose turn lasts milliseconds; who sleeps and is woken has the core at once.
+class ModestWait {
+ public:
+  explicit ModestWait(const Clock& clock) noexcept : clock_(clock) {}
+  void reset() noexcept { since_ = TimePoint{}; }
+  /// False when it is time to sleep.
+  bool pause() noexcept {
+    constexpr Duration kAwake = std::chrono::milliseconds(1), kTurn = std::chrono::microseconds(100);
+    const TimePoint before = clock_.now();
+    if (since_ == TimePoint{}) since_ = before;
+    if (before - since_ > kAwake) return false;
+    ::sched_yield();
+    return clock_.now() - before < kTurn;
+  }
+
+ private:
+  const Clock& clock_;
+  TimePoint since_{};
+};
+
+}  // namespace
 
 Progress::Progress(engine::Messenger& messenger, transport::Poller& poller, const Clock& clock,
                    engine::WaitPolicy policy)
@@ -72,8 +98,6 @@ void Progress::sleep_until_needed(std::unique_lock<std::mutex>& lock) {
 
 void Progress::run() {
   id_.store(std::this_thread::get_id());
-  // The application computes meanwhile: yield a little, then sleep; never spin.
-  const engine::WaitPolicy modest{0, 20};
   const auto unwanted = [&] { return stop_.load() || attending_.load() > 0 || asynchronous_.load() == 0; };
   while (true) {
     {
@@ -81,7 +105,7 @@ void Progress::run() {
       if (unwanted()) sleep_until_needed(lock);
       if (stop_.load()) return;
     }
-    engine::Waiter waiter(modest, crowd_);
+    ModestWait waiter(clock_);
     while (!unwanted()) {
       const bool moved = advance_all() | messenger_.poll(true);
       if (moved)
