@@ -127,6 +127,17 @@ void Backend::check_root(std::int64_t root, const char* what) const {
               size_ - 1, ". Nothing was sent");
 }
 
+void Backend::at_root(const char* title, const std::function<void()>& checks) {
+  try {
+    checks();
+  } catch (c10::Error& e) {
+    if (size_ == 1) throw;
+    abort_because(c10::str("the root of ", title, " was given something wrong: ", e.what_without_backtrace()));
+    e.add_context("The group is aborted: the other ranks wait for its root");
+    throw;
+  }
+}
+
 Backend::WorkPtr Backend::launch(Operation operation, bool async, milliseconds timeout) {
   sequence_.fetch_add(1, std::memory_order_relaxed);
   Recording recording = Recording::begin(operation.title, operation.inputs);

@@ -2,6 +2,7 @@
 /// The c10d back end "unisono".
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -106,6 +107,8 @@ class Backend final : public c10d::Backend {
   /// "unisono:all_reduce on group "3" (global ranks 0, 2)".
   std::string describe(const char* title) const;
   void check_root(std::int64_t root, const char* what) const;
+  /// Checks of what the root alone was given. When one fails the group is aborted: the others wait for the root already, and hear why.
+  void at_root(const char* title, const std::function<void()>& checks);
 
   const c10::intrusive_ptr<Options> options_;
   const std::shared_ptr<Worlds> worlds_;

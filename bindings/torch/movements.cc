@@ -191,11 +191,13 @@ Backend::WorkPtr Backend::gather(Lists& outputs, Tensors& inputs, const c10d::Ga
   o.call.input = o.source.const_data_ptr();
   o.outcome = {outputs, true};
   if (opts.rootRank == rank_) {
-    check_one(outputs.size(), o.title, "lists of outputs (at the root)");
+    at_root(o.title, [&] {
+      check_one(outputs.size(), o.title, "lists of outputs (at the root)");
+      check_parts(outputs.front(), in, size_, o.title);
+      check_equal_parts(outputs.front(), in, o.title);
+      for (const at::Tensor& t : outputs.front()) check_writable(t, o.title);
+    });
     const Tensors& parts = outputs.front();
-    check_parts(parts, in, size_, o.title);
-    check_equal_parts(parts, in, o.title);
-    for (const at::Tensor& t : parts) check_writable(t, o.title);
     o.landing = joined_landing(parts);
     o.call.output = o.landing.data_ptr();
     o.finish = [parts, landing = o.landing] { settle_into(parts, landing); };
@@ -218,9 +220,11 @@ Backend::WorkPtr Backend::scatter(Tensors& outputs, Lists& inputs, const c10d::S
   o.call.root = static_cast<int>(opts.rootRank);
   o.outcome.tensors = {outputs};
   if (opts.rootRank == rank_) {
-    check_one(inputs.size(), o.title, "lists of inputs (at the root)");
-    check_parts(inputs.front(), out, size_, o.title);
-    check_equal_parts(inputs.front(), out, o.title);
+    at_root(o.title, [&] {
+      check_one(inputs.size(), o.title, "lists of inputs (at the root)");
+      check_parts(inputs.front(), out, size_, o.title);
+      check_equal_parts(inputs.front(), out, o.title);
+    });
     o.inputs = inputs.front();
     o.source = joined(o.inputs);
     o.call.input = o.source.const_data_ptr();

@@ -215,3 +215,17 @@ def watched_by_torch(rank: int, size: int, folder: str) -> str:
     except RuntimeError as error:
         return str(error)
     raise AssertionError("nothing was raised")
+
+
+def uneven_at_the_root(rank: int, size: int, folder: str, what: str) -> str:
+    """Only the root can see that the parts do not fit; the others wait for it."""
+    _join(rank, size, folder)
+    parts = [torch.zeros(3 if r != 1 else 4) for r in range(size)] if rank == 0 else None
+    try:
+        if what == "gather":
+            dist.gather(torch.zeros(3), parts, dst=0)
+        else:
+            dist.scatter(torch.zeros(3), parts, src=0)
+    except RuntimeError as error:
+        return str(error)
+    raise AssertionError("nothing was raised")

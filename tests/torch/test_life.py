@@ -48,6 +48,12 @@ def test_a_mismatch_shows_both_calls(tmp_path: Path) -> None:
         failed(end, "DistBackendError", "of 3 elements", "of 4 elements")
 
 
+@pytest.mark.parametrize("what", ["gather", "scatter"])
+def test_what_only_the_root_can_see_reaches_all(tmp_path: Path, what: str) -> None:
+    for text in values(launch(cases.uneven_at_the_root, 3, tmp_path, what=what)):
+        assert "tensor 1 of the list has 4 elements" in text and "abort" in text, text
+
+
 @pytest.mark.parametrize("how", ["group", "call", "set"])
 def test_a_timeout_names_who_is_missing(tmp_path: Path, how: str) -> None:
     ends = launch(cases.late, 2, tmp_path, how=how)
