@@ -22,6 +22,15 @@ int global_rank(const Backend::Options& options, int rank) {
   return ranks.empty() ? rank : static_cast<int>(ranks.at(static_cast<std::size_t>(rank)));
 }
 
+/// The name that torch gives the group; the default one is "0" there.
+FlightRecord::Group recorded(const Backend::Options& options, int rank, int size) {
+  FlightRecord::Group group{options.group_name, options.group_desc, options.global_ranks_in_group,
+                            global_rank(options, rank)};
+  if (!group.ranks.empty()) return group;
+  for (int r = 0; r < size; r++) group.ranks.push_back(static_cast<std::uint64_t>(r));
+  return {"0", "default_pg", std::move(group.ranks), rank};
+}
+
 }  // namespace
 
 Backend::Backend(std::shared_ptr<Worlds> worlds, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
@@ -43,6 +52,7 @@ Backend::Backend(std::shared_ptr<Worlds> worlds, const c10::intrusive_ptr<c10d::
     group_->barrier({{}, timeout});
     ours->forget();
     worlds_->enlist(group_);
+    recorded_group_ = worlds_->record()->enlist(recorded(*options_, rank, size));
   } catch (const Timeout& e) {
     // Before the group exists, a rank that is missing is the store's news.
     C10_THROW_ERROR(DistStoreError, c10::str(describe("unisono: joining"), ": timeout : ", e.what()));
@@ -138,30 +148,51 @@ void Backend::at_root(const char* title, const std::function<void()>& checks) {
   }
 }
 
+std::uint64_t Backend::note(const Operation& operation, milliseconds timeout, int peer) {
+  FlightRecord::Entry entry;
+  entry.group = recorded_group_;
+  entry.title = operation.title;
+  entry.is_message = peer != -1 || operation.type == c10d::OpType::RECVANYSOURCE;
+  if (entry.is_message) messages_.fetch_add(1, std::memory_order_relaxed);
+  entry.collective_number = sequence_.load(std::memory_order_relaxed);
+  entry.message_number = messages_.load(std::memory_order_relaxed);
+  entry.rank = rank_;
+  entry.peer = peer;
+  entry.inputs = FlightRecord::Shapes::of(operation.inputs);
+  if (!operation.outcome.tensors.empty()) entry.outputs = FlightRecord::Shapes::of(operation.outcome.tensors.front());
+  entry.timeout_ms = std::chrono::duration_cast<milliseconds>(limit(timeout)).count();
+  return worlds_->record()->begin(std::move(entry));
+}
+
 Backend::WorkPtr Backend::launch(Operation operation, bool async, milliseconds timeout) {
   sequence_.fetch_add(1, std::memory_order_relaxed);
   Recording recording = Recording::begin(operation.title, operation.inputs);
   operation.call.options.timeout = limit(timeout);
+  const std::uint64_t record = note(operation, timeout);
   try {
     if (async) {
       const Call call = operation.call;  // its spans keep referring to the operation's vectors, which only change hands
-      return in_flight(std::move(operation), std::move(recording), group_->start(call));
+      return in_flight(std::move(operation), std::move(recording), group_->start(call), record);
     }
     operation.call.options.interrupted = &python_interrupted;
     group_->run(operation.call);
   } catch (const Error&) {
+    worlds_->record()->end(record, false);
     if (const Failure kind = kind_of(std::current_exception()); kind != Failure::none) health_->failure.store(kind);
     throw_python_error();
     rethrow_translated(describe(operation.title));
   }
+  worlds_->record()->end(record, true);
   if (operation.finish) operation.finish();
   recording.end();
   return nullptr;
 }
 
-Backend::WorkPtr Backend::in_flight(Operation operation, Recording recording, unisono::Work work) {
+Backend::WorkPtr Backend::in_flight(Operation operation, Recording recording, unisono::Work work,
+                                    std::uint64_t record) {
   const c10d::OpType type = operation.type;
   std::string what = describe(operation.title);
+  work.on_done([kept = worlds_->record(), record, work] { kept->end(record, work.error() == nullptr); });
   auto flight = std::make_shared<Flight>(std::move(operation), std::move(recording), std::move(work), std::move(what),
                                          world_, health_);
   flight->begin();

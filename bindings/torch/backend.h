@@ -102,7 +102,9 @@ class Backend final : public c10d::Backend {
   /// Run it (async false: nullptr) or start it.
   WorkPtr launch(Operation operation, bool async, milliseconds timeout);
   WorkPtr receive(Tensors& tensors, int src, int tag, const char* title, c10d::OpType type);
-  WorkPtr in_flight(Operation operation, Recording recording, unisono::Work work);
+  WorkPtr in_flight(Operation operation, Recording recording, unisono::Work work, std::uint64_t record);
+  /// An entry in the flight record for an operation that begins.
+  std::uint64_t note(const Operation& operation, milliseconds timeout, int peer = -1);
   Duration limit(milliseconds timeout) const;
   /// "unisono:all_reduce on group "3" (global ranks 0, 2)".
   std::string describe(const char* title) const;
@@ -117,7 +119,8 @@ class Backend final : public c10d::Backend {
   std::string where_;  // of describe()
   const std::shared_ptr<Group> group_ = std::make_shared<Group>();
   std::atomic<std::int64_t> timeout_ms_;
-  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::uint64_t> sequence_{0}, messages_{0};
+  std::size_t recorded_group_ = 0;  // in the flight record
   std::atomic<std::int64_t> monitored_{0};
   std::shared_ptr<Health> health_ = std::make_shared<Health>();
 };

@@ -40,7 +40,8 @@ Backend::WorkPtr Backend::send(Tensors& tensors, int dst, int tag) {
   try {
     unisono::Options options;
     options.timeout = limit(c10d::kUnsetTimeout);
-    return in_flight(std::move(o), std::move(recording), group_->isend(data, dst, tag, options));
+    const std::uint64_t record = note(o, c10d::kUnsetTimeout, dst);
+    return in_flight(std::move(o), std::move(recording), group_->isend(data, dst, tag, options), record);
   } catch (const Error&) {
     rethrow_translated(describe("unisono:send"));
   }
@@ -59,7 +60,8 @@ Backend::WorkPtr Backend::receive(Tensors& tensors, int src, int tag, const char
   try {
     unisono::Options options;
     options.timeout = limit(c10d::kUnsetTimeout);
-    return in_flight(std::move(o), std::move(recording), group_->irecv(data, src, tag, options));
+    const std::uint64_t record = note(o, c10d::kUnsetTimeout, src);
+    return in_flight(std::move(o), std::move(recording), group_->irecv(data, src, tag, options), record);
   } catch (const Error&) {
     rethrow_translated(describe(title));
   }

@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include "backend.h"
+#include "flight_record_python.h"
 
 namespace py = pybind11;
 
@@ -49,6 +50,7 @@ PYBIND11_MODULE(_backend, module) {
   const py::module_ c10d = py::module_::import("torch._C._distributed_c10d");
   py::class_<Worlds, std::shared_ptr<Worlds>>(module, "Worlds")
       .def(py::init<>())
+      .def("flight_record", [](const Worlds& worlds) { return to_python(*worlds.record()); })
       .def("leave", &Worlds::leave, py::arg("reason"), py::call_guard<py::gil_scoped_release>());
   bind_options(module);
   bind_memory(module);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "executor.h"
+#include "flight_record.h"
 #include "store.h"
 
 namespace unisono::torch_backend {
@@ -51,6 +52,8 @@ class Worlds {
   /// The default group's world, for one of its subgroups; when there is none (the default group is another back end's), a world
   /// for this group alone.
   std::shared_ptr<World> share(TorchStore& store, int rank, int size, Duration timeout);
+  /// What the groups did last; also of groups that are gone.
+  const std::shared_ptr<FlightRecord>& record() const noexcept { return record_; }
 
   /// The default group was destroyed: later subgroups do not belong to its world, though somebody may still hold it.
   void retire(const std::shared_ptr<World>& world);
@@ -65,6 +68,7 @@ class Worlds {
   std::weak_ptr<World> current_;
   std::vector<std::weak_ptr<Group>> groups_;
   std::vector<std::weak_ptr<World>> worlds_;
+  const std::shared_ptr<FlightRecord> record_ = FlightRecord::from_environment();
 };
 
 }  // namespace unisono::torch_backend

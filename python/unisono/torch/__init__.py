@@ -17,11 +17,20 @@ import unisono_torch_entry
 
 from unisono.torch._barrier import monitored_barrier
 from unisono.torch._memory import is_shared, shared_allocator
+from unisono.torch._record import dump_flight_record, flight_record
 
 if TYPE_CHECKING:
     from unisono.torch._backend import Backend, Options
 
-__all__ = ["Backend", "Options", "is_shared", "monitored_barrier", "shared_allocator"]
+__all__ = [
+    "Backend",
+    "Options",
+    "dump_flight_record",
+    "flight_record",
+    "is_shared",
+    "monitored_barrier",
+    "shared_allocator",
+]
 
 unisono_torch_entry.register()
 

@@ -1,10 +1,12 @@
 from datetime import timedelta
+from typing import Any
 
 import torch
 
 TORCH_VERSION: str
 
 class Worlds:
+    def flight_record(self) -> dict[str, Any]: ...
     def leave(self, reason: str | None) -> None: ...
 
 class Options:

@@ -33,5 +33,8 @@ def create_backend(details: Any, options: Any) -> Any:
 
 def _leave(made: Any) -> None:
     """When a program ends without destroy_process_group(): the others get what is on its way, or hear why it ended."""
+    from unisono.torch._record import dump_where_asked
+
+    dump_where_asked()
     error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
     made.leave(None if error is None else f"its program ended with {type(error).__name__}: {error}")
