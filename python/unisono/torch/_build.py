@@ -66,9 +66,13 @@ def torch_folder() -> Path:
     return Path(spec.origin).parent
 
 
+def _plain_compiler() -> list[str]:
+    return shlex.split(os.environ.get("CXX") or "g++")
+
+
 def compiler() -> list[str]:
     """The compiler's command line, with ccache in front where the build asks for it."""
-    command = shlex.split(os.environ.get("CXX") or "g++")
+    command = _plain_compiler()
     launcher = shlex.split(os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER", ""))
     if shutil.which(command[0]) is None:
         raise ImportError(
@@ -81,7 +85,7 @@ def compiler() -> list[str]:
 def fingerprint(ground: Ground) -> str:
     """What the result depends on: sources, headers, versions, flags."""
     digest = hashlib.sha256()
-    for part in (*FLAGS, importlib.metadata.version("torch"), sysconfig.get_config_var("SOABI") or "", *compiler()):
+    for part in (*FLAGS, importlib.metadata.version("torch"), sysconfig.get_config_var("SOABI") or "", *_plain_compiler()):
         digest.update(part.encode() + b"\0")
     for file in [*sorted(ground.sources.glob("*.[ch]*")), *sorted(ground.headers.rglob("*.hpp"))]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -107,7 +111,7 @@ def build(ground: Ground, output: Path, jobs: int) -> None:
             list(pool.map(compile_one, units, objects))
         made = Path(folder) / output.name
         # No path in it: libunisono.so and torch's libraries are loaded before it, and found by their names.
-        link = [*shlex.split(os.environ.get("CXX") or "g++"), "-shared", "-o", str(made), *map(str, objects)]
+        link = [*_plain_compiler(), "-shared", "-o", str(made), *map(str, objects)]
         link += [f"-L{ground.library.parent}", "-lunisono", f"-L{torch / 'lib'}", *LIBRARIES]
         _run(link, "linking")
         os.replace(made, output)
