@@ -65,7 +65,8 @@ class FileStore final : public Store {
  private:
   StoreResponse run(const StoreRequest& request, Duration timeout) {
     const TimePoint deadline = saturating_add(std::chrono::steady_clock::now(), timeout);
-    StoreResponse response = once(request);
+    std::uint64_t seen = 0;
+    StoreResponse response = once(request, seen);
     auto pause = std::chrono::duration_cast<Duration>(kShortestPause);
     // No notification crosses NFS: a waiting get looks at the file's size, less and less often.
     while (response.code == StoreCode::timeout) {
@@ -73,18 +74,19 @@ class FileStore final : public Store {
       if (left <= Duration{0}) break;
       std::this_thread::sleep_for(std::min(pause, left));
       pause = std::min<Duration>(pause * 2, kLongestPause);
-      if (changed()) response = once(request);
+      if (changed(seen)) response = once(request, seen);
     }
     throw_status(rendezvous::status_of(response, describe(), timeout));
     return response;
   }
 
-  bool changed() {
+  /// Since the table was `seen`: by somebody else in the file, or by another thread through this store.
+  bool changed(std::uint64_t seen) {
     std::lock_guard lock(mutex_);
-    return log_.changed();
+    return changes_ != seen || log_.changed();
   }
 
-  StoreResponse once(const StoreRequest& request) {
+  StoreResponse once(const StoreRequest& request, std::uint64_t& seen) {
     std::lock_guard lock(mutex_);
     StoreResponse response;
     const auto replay = [this](FileRecord record, std::string_view key, std::span<const std::byte> value) {
@@ -93,8 +95,10 @@ class FileStore final : public Store {
       r.keys = {std::string(key)};
       r.value.assign(value.begin(), value.end());
       values_.apply(r);
+      changes_++;
     };
     throw_status(log_.transact(replay, [&] { return change(request, response); }, kLockPatience));
+    seen = changes_;
     return response;
   }
 
@@ -134,6 +138,7 @@ class FileStore final : public Store {
     UNISONO_TRY(rendezvous::check_value(value).with_context(describe()));
     UNISONO_TRY(log_.append(FileRecord::set, key, value));
     values_.apply({StoreOp::set, {key}, value, {}});
+    changes_++;
     return {};
   }
 
@@ -145,6 +150,7 @@ class FileStore final : public Store {
 
   std::mutex mutex_;
   rendezvous::FileLog log_;
+  std::uint64_t changes_ = 0;  // of the table
   KeyValues values_{std::numeric_limits<std::size_t>::max() / 2};
 };
 

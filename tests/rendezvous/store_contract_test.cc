@@ -209,6 +209,22 @@ TEST_P(StoreContract, AWaitingThreadDoesNotBlockAnotherOfTheSameStore) {
   waiter.join();
 }
 
+TEST_P(StoreContract, AWaitingThreadHearsOfWhatAnotherOfTheSameStoreDoes) {
+  // Long in its wait, or just beginning it: whichever way the two meet.
+  for (int i = 0; i < 20; i++) {
+    const std::string key = "later-" + std::to_string(i);
+    std::atomic<bool> waits{false};
+    std::thread waiter([&] {
+      waits = true;
+      EXPECT_EQ(text_of(a_->get(key, 20s)), "yes");
+    });
+    while (!waits) std::this_thread::yield();
+    for (int j = 0; j < i * 20; j++) std::this_thread::yield();
+    a_->set(key, bytes_of("yes"));
+    waiter.join();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Stores, StoreContract,
     ::testing::Values(PlaceKind{"memory", [] { return std::make_unique<MemoryPlace>(); }},
