@@ -220,6 +220,7 @@ def python(settings: Settings) -> Result:
         "-m",
         "pytest",
         "-q",
+        "--durations=25",
         f"--junitxml={report}",
         *selection,
         "tests",
