@@ -214,10 +214,17 @@ def _train(model: nn.Module, rank: int, steps: int = 4) -> torch.Tensor:
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
 
 
-def ddp(rank: int, size: int, folder: str, how: str, as_view: bool) -> None:
-    """Buckets are shared in every step, before and after they are rebuilt; the training is the same, bit for bit."""
+def _wrapped(as_view: bool) -> DistributedDataParallel:
+    return DistributedDataParallel(_network(), bucket_cap_mb=0.1, gradient_as_bucket_view=as_view)
+
+
+def ddp(rank: int, size: int, folder: str, shared: bool, as_view: bool) -> None:
+    """Buckets are shared in every step, before and after they are made anew, or in none; the training is the same."""
     _join(rank, size, folder)
-    wanted = _train(DistributedDataParallel(_network(), bucket_cap_mb=0.1, gradient_as_bucket_view=as_view), rank)
+    switch = os.environ["DDP_DISABLE_COMM_MEM"]
+    os.environ["DDP_DISABLE_COMM_MEM"] = "1"
+    wanted = _train(_wrapped(as_view), rank)
+    os.environ["DDP_DISABLE_COMM_MEM"] = switch
     buckets: list[bool] = []
 
     def hook(state, bucket):  # type: ignore[no-untyped-def] # torch compares annotations, and these would be text
@@ -226,21 +233,14 @@ def ddp(rank: int, size: int, folder: str, how: str, as_view: bool) -> None:
         assert work is not None
         return work.get_future().then(lambda f: f.value()[0])
 
-    def wrapped() -> DistributedDataParallel:
-        return DistributedDataParallel(_network(), bucket_cap_mb=0.1, gradient_as_bucket_view=as_view)
-
-    if how == "scope":
-        with shared_allocator():
-            model = wrapped()
-    else:  # the launcher has set DDP_DISABLE_COMM_MEM
-        model = wrapped()
+    model = _wrapped(as_view)
     model.register_comm_hook(None, hook)
     got = _train(model, rank)
     # One bucket in the first step; then they are made anew, two a step.
-    assert len(buckets) == 1 + 2 * 3 and all(buckets), buckets
+    assert buckets == [shared] * (1 + 2 * 3)
     assert torch.allclose(got, wanted, rtol=1e-6, atol=1e-7)
     if as_view:
-        assert all(is_shared(p.grad) for p in model.parameters())
+        assert all(is_shared(p.grad) == shared for p in model.parameters())
     dist.destroy_process_group()
 
 

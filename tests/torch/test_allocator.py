@@ -43,10 +43,14 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
         assert word in text, texts
 
 
-@pytest.mark.parametrize(("how", "as_view"), [("scope", True), ("environment", False)])
-def test_ddp_buckets(tmp_path: Path, how: str, as_view: bool) -> None:
-    env = {"DDP_DISABLE_COMM_MEM": "0"} if how == "environment" else {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
-    values(launch(cases.ddp, 2, tmp_path, env=env, how=how, as_view=as_view))
+@pytest.mark.parametrize("as_view", [False, True], ids=["copied", "view"])
+def test_ddp_buckets_are_shared(tmp_path: Path, as_view: bool) -> None:
+    env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}  # torch's own wrapper must pass the request on
+    values(launch(cases.ddp, 2, tmp_path, env=env, shared=True, as_view=as_view))
+
+
+def test_ddp_buckets_are_ordinary_where_the_user_says_so(tmp_path: Path) -> None:
+    values(launch(cases.ddp, 2, tmp_path, env={"DDP_DISABLE_COMM_MEM": "1"}, shared=False, as_view=True))
 
 
 def test_fsdp2_buffers(tmp_path: Path) -> None:

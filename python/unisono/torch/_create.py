@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from unisono.torch import _load
+from unisono.torch import _load, _memory
 
 
 @cache
@@ -28,6 +28,7 @@ def create_backend(details: Any, options: Any) -> Any:
     chosen = module.Options(details.timeout)
     chosen.global_ranks_in_group = details.global_ranks_in_group
     chosen.group_name = details.group_id if details.global_ranks_in_group else "world"
+    _memory.let_ddp_ask()
     return module.Backend(worlds(), details.store, details.group_rank, details.group_size, chosen)
 
 

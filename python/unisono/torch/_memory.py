@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,16 @@ from unisono.torch import _load
 
 DDP_SWITCH = "DDP_DISABLE_COMM_MEM"
 """Torch's own: with "0" DDP asks its back end for the memory of its buckets. Torch's default is "1"."""
+
+
+def let_ddp_ask() -> None:
+    """Have DDP ask for its buckets' memory, unless the user decided it (in the environment: torch has no other way).
+
+    Not where there are GPUs: NCCL would be asked, too, and that is not ours to decide.
+    """
+    if DDP_SWITCH not in os.environ and not torch.cuda.is_available():
+        os.environ[DDP_SWITCH] = "0"
+        logging.getLogger(__name__).info("%s=0: DDP puts its buckets into memory that ranks share", DDP_SWITCH)
 
 
 def _backend_of(group: dist.ProcessGroup | None) -> Any:
@@ -34,16 +45,17 @@ def shared_allocator(group: dist.ProcessGroup | None = None, *, min_bytes: int =
     """Have what is allocated inside lie in memory that the other ranks on this host reach: collectives copy nothing.
 
         with unisono.torch.shared_allocator():
-            model = DistributedDataParallel(model)
+            flat = torch.zeros(10_000_000)
+        dist.all_reduce(flat)
 
     Inside, every CPU allocation of this thread of at least `min_bytes` bytes is shared memory: tensors that are made
     there stay in it, whatever is done with them later. They may outlive the group; their memory is used again when they
     are freed. A collective copies nothing when the tensors of all its ranks lie there; others work as ever, so ranks
     need not agree.
 
-    DDP makes its buckets anew after the first iteration. For that, this also sets DDP_DISABLE_COMM_MEM=0 in the
-    environment of this process, if it is not set, and leaves it so: from then on DDP asks its group's back end for the
-    memory of its buckets. (Set in the launcher's environment, it is all that DDP needs.) FSDP2 asks with
+    DDP needs none of this: it asks its group for the memory of its buckets, also when it makes them anew after the
+    first iteration. The first group of this back end sets DDP_DISABLE_COMM_MEM=0 for that in the environment of its
+    process, unless it is set or there are GPUs (where you set it); 1 means ordinary buckets. FSDP2 asks after
     `model.set_allocate_memory_from_process_group_for_comm(True)`.
 
     group: the default group when None; its world is the one that shares. Where ranks do not share memory
@@ -51,7 +63,6 @@ def shared_allocator(group: dist.ProcessGroup | None = None, *, min_bytes: int =
     a group, torch.OutOfMemoryError (of an allocation inside) when the machine's memory is full.
     """
     scope = _load.backend().AllocationScope(_backend_of(group), min_bytes)
-    os.environ.setdefault(DDP_SWITCH, "0")
     scope.open()
     try:
         yield
