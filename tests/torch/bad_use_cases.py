@@ -73,7 +73,7 @@ def _model(**options: object) -> tuple[Net, DistributedDataParallel]:
     return net, DistributedDataParallel(net, **{"bucket_cap_mb": 0.01, **options})
 
 
-def _train(model: DistributedDataParallel, rank: int, steps: int = 3) -> None:
+def _train(model: nn.Module, rank: int, steps: int = 3) -> None:
     for step in range(steps):
         model.zero_grad()
         x = torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(10 * step + rank))
@@ -105,6 +105,22 @@ def killed_in_a_hook(rank: int, size: int, folder: str) -> None:
     if rank == 1:
         net.in_backward = _kill
     _train(model, rank)
+
+
+def killed_in_shards(rank: int, size: int, folder: str) -> None:
+    """The same with FSDP2, whose backward pass gathers parameters and scatters gradients."""
+    from torch.distributed.fsdp import fully_shard
+
+    _join(rank, size, folder)
+    torch.manual_seed(0)
+    net = Net()
+    for layer in net.layers:
+        fully_shard(layer)
+    fully_shard(net)
+    _train(net, rank)
+    if rank == 1:
+        net.in_backward = _kill
+    _train(net, rank)
 
 
 def _raise(text: str) -> None:

@@ -39,14 +39,18 @@ def soon(case: Callable[..., Any], folder: Path) -> list[End]:
 
 @pytest.mark.parametrize(
     "case",
-    [cases.killed_in_backward, pytest.param(cases.killed_in_a_hook, marks=LONG)],
+    [
+        cases.killed_in_backward,
+        pytest.param(cases.killed_in_a_hook, marks=LONG),
+        pytest.param(cases.killed_in_shards, marks=LONG),
+    ],
     ids=lambda case: case.__name__,
 )
 def test_a_death_in_the_backward_pass(tmp_path: Path, case: Callable[..., Any]) -> None:
     ends = soon(case, tmp_path)
     assert ends[1].status == -signal.SIGKILL
     for rank in (0, 2):
-        raised(ends[rank], r"rank 1\b", "unisono:all_reduce", "died|ended|killed|SIGKILL")
+        raised(ends[rank], r"rank 1\b", "unisono:(all_reduce|_?all_gather|_?reduce_scatter)", "died|ended|killed|SIGKILL")
 
 
 @pytest.mark.parametrize("where", ["forward", pytest.param("backward", marks=LONG)])

@@ -41,6 +41,10 @@ def test_another_divisor_of_gradients(pair: Pair, factor: float | str) -> None:
         agree(result, cases.alone(pair.size, divisor, "SGD"), rtol=1e-4, atol=1e-5)
 
 
+def test_gloo_has_no_other_divisor(pair: Pair) -> None:
+    assert all("PREMUL_SUM" in text for text in pair.told("gloo", cases.sharded, factor=3.0))
+
+
 def test_shards_in_replicas(pair: Pair) -> None:
     """HSDP: a mesh of two dimensions; with two ranks each shard is whole."""
     ours, theirs = pair.both(cases.sharded, replicas=2, optimizer="SGD")
