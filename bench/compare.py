@@ -17,9 +17,11 @@ from pathlib import Path
 
 import libraries
 import report
+import torch_pair
 from libraries import Peer, Sample
 
 ROOT = Path(__file__).resolve().parent.parent
+NAMES = (*libraries.NAMES, torch_pair.NAME)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -57,7 +59,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="turns of every library (default 5, with --quick 1)")
     parser.add_argument("--seconds", type=float, help="of calls a size and turn (default 0.5, with --quick 0.15)")
     parser.add_argument("--quick", action="store_true", help="four sizes, one short round: a look, not a measurement")
-    parser.add_argument("--only", help=f"some of {','.join(libraries.NAMES)}")
+    parser.add_argument("--only", help=f"some of {','.join(NAMES)}")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "compare", help="folder for the results")
     parser.add_argument("--unisono", type=Path, help="the command (default: .venv/bin/unisono, else from PATH)")
     parser.add_argument(
@@ -72,8 +74,8 @@ def parse_arguments() -> argparse.Namespace:
     args.sizes = args.sizes or size_list(default)
     args.rounds = args.rounds or (1 if args.quick else 5)
     args.seconds = args.seconds or (0.15 if args.quick else 0.5)
-    if args.only and (unknown := set(args.only.split(",")) - set(libraries.NAMES)):
-        parser.error(f"--only: no {', '.join(sorted(unknown))}; there are {', '.join(libraries.NAMES)}")
+    if args.only and (unknown := set(args.only.split(",")) - set(NAMES)):
+        parser.error(f"--only: no {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     return args
 
 
@@ -125,12 +127,23 @@ def combine(samples: list[Sample]) -> list[dict]:
     return rows
 
 
+def measure_torch(args: argparse.Namespace) -> list[dict]:
+    """torch.distributed over unisono beside Gloo; nothing, with the reason said, where torch is not there."""
+    try:
+        python = torch_pair.prepare(args.torch_python)
+        print("torch.distributed over unisono and Gloo", file=sys.stderr, flush=True)
+        return torch_pair.measure(python, args.ranks, args.rounds, args.seconds, args.quick)
+    except libraries.LibraryError as failure:
+        print(f"{torch_pair.NAME}: SKIPPED: {failure}", file=sys.stderr)
+        return []
+
+
 def main() -> int:
     args = parse_arguments()
     if args.install:
         install()
         return 0
-    wanted = args.only.split(",") if args.only else list(libraries.NAMES)
+    wanted = args.only.split(",") if args.only else list(NAMES)
     all_peers = [peer for peer in libraries.make_all(args) if peer.name in wanted]
     for peer in all_peers:
         peer.prepare()
@@ -138,6 +151,7 @@ def main() -> int:
             print(f"{peer.title}: SKIPPED: {peer.reason}", file=sys.stderr)
     machine = report.describe_machine()
     rows = combine(run_rounds(all_peers, args))
+    pairs = measure_torch(args) if torch_pair.NAME in wanted else []
     result = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine,
@@ -145,16 +159,18 @@ def main() -> int:
         "seconds": args.seconds,
         "libraries": {p.name: {"title": p.title, "version": p.version, "skipped": p.reason or None} for p in all_peers},
         "rows": rows,
+        "torch": pairs,
         "floors": report.check_floors(rows, {p.name: p.reason for p in all_peers}),
     }
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
-    text = report.to_markdown(result)
+    text = report.to_markdown(result) if all_peers else ""
+    text += torch_pair.to_markdown(pairs) if pairs else ""
     (args.out / "results.md").write_text(text)
     print(text)
     missing = report.plot(result, args.out / "bandwidth.png")
     print(f"written: {args.out}/results.json, results.md" + (f"; no plot: {missing}" if missing else ", bandwidth.png"))
-    return 1 if any(floor["verdict"] == "FAIL" for floor in result["floors"]) else 0
+    return 1 if any(floor["verdict"] == "FAIL" for floor in [*result["floors"], *pairs]) else 0
 
 
 if __name__ == "__main__":
