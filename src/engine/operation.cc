@@ -19,9 +19,15 @@ using plan::Step;
 
 /// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
 constexpr std::size_t kPiece = 512 << 10;
-/// From so many bytes of outputs on all ranks, a shared plan stores around the caches: they would not be there any more when they
+/// From so many bytes of outputs on all ranks, plans store around the caches: they would not be there any more when they
 /// are next read, and what lies in their place need not be fetched first.
 constexpr std::int64_t kBeyondCaches = 32 << 20;
+
+/// Staged collectives in which memory is what a rank waits for. (Who fetches from one rank waits for that one's core.)
+constexpr bool fetches_from_all(Collective collective) noexcept {
+  return collective == Collective::all_gather || collective == Collective::gather ||
+         collective == Collective::all_to_all;
+}
 
 Operation::Operation(Request request, const Ground& ground, std::uint64_t sequence)
     : Running(sequence), request_(std::move(request)), ground_(ground), stage_(ground.size), arrived_(ground.size) {
@@ -39,8 +45,8 @@ void Operation::prepare() {
                  : plan.staged ? ground_.domain->slice_bytes()
                                : ground_.network_slice;
   // In place the lines are in the caches already.
-  around_caches_ =
-      plan.shared && request_.in != request_.out && request_.binding.out.total() * ground_.size >= kBeyondCaches;
+  around_caches_ = (plan.shared || (plan.staged && fetches_from_all(plan.collective))) && request_.in != request_.out &&
+                   request_.binding.out.total() * ground_.size >= kBeyondCaches;
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
   slots_.resize(static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow)));
@@ -335,12 +341,13 @@ bool Operation::run_copy(const Slot& slot, const Step& step) {
   const plan::Plan& plan = request_.compiled->plan;
   const Ref& d = plan.dst(step)[0];
   const Ref& s = plan.src(step)[0];
+  const bool streaming = around_caches_ && d.space != plan::Space::stage;  // stages are read from the caches by others
   for (; piece_.block < d.count; piece_ = {piece_.block + 1, 0}) {
     const Part to = part(slot, d, d.first + piece_.block), from = part(slot, s, s.first + piece_.block);
     const std::size_t bytes = std::min(to.bytes, from.bytes);
     if (to.data == from.data || bytes == piece_.at) continue;
     const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
-    kernels::copy(to.data + piece_.at, from.data + piece_.at, now, around_caches_);
+    kernels::copy(to.data + piece_.at, from.data + piece_.at, now, streaming);
     piece_.at += now;
     if (plan.shared && piece_.at < bytes) return false;
   }
@@ -355,7 +362,7 @@ bool Operation::run_reduce(const Slot& slot, const Step& step) {
   std::vector<void*> many(dst.size() + src.size() > few.size() ? dst.size() + src.size() : 0);
   const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
   const kernels::Reduce what{request_.dtype, request_.op, step.final && request_.op == ReduceOp::avg ? ground_.size : 1,
-                             around_caches_};
+                             around_caches_ && plan.shared};
   for (; piece_.block < dst[0].count; piece_ = {piece_.block + 1, 0}) {
     std::size_t bytes = std::numeric_limits<std::size_t>::max();
     for (std::size_t k = 0; k < memory.size(); k++) {
