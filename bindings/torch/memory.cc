@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_real.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Storage.h>
 #include <unistd.h>
@@ -79,7 +80,11 @@ at::Tensor SharedAllocator::tensor(std::int64_t elements, const at::TensorOption
   const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, allocate(bytes), c10::GetCPUAllocator(), true);
   at::Tensor t = at::empty({0}, options.requires_grad(false));
   t.set_(storage, 0, {elements}, {1});
-  return t;
+  // Torch 2.13's DDP looks at a bucket of complex gradients as twice as many real numbers, but forgets to turn one that its back
+  // end has allocated into that (Reducer::initialize_buckets). Nobody else asks for complex memory here.
+  return options.dtype().toScalarType() == at::kComplexFloat || options.dtype().toScalarType() == at::kComplexDouble
+             ? at::view_as_real(t).reshape({-1})
+             : t;
 }
 
 AllocationScope::AllocationScope(std::shared_ptr<SharedAllocator> allocator, std::size_t least)

@@ -22,7 +22,8 @@ class SharedAllocator final : public c10::Allocator {
   /// must not take from the segment: its parent does not learn of it.
   c10::DataPtr allocate(std::size_t bytes) override;
   void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
-  /// `elements` of options.dtype(), contents not defined. Made larger later, it moves to torch's usual memory.
+  /// `elements` of options.dtype(), contents not defined. Made larger later, it moves to torch's usual memory. Complex ones come as
+  /// twice as many real ones, which is what DDP needs.
   at::Tensor tensor(std::int64_t elements, const at::TensorOptions& options);
 
   /// Whether its memory is shared at all; not where ranks talk over tcp alone.
