@@ -85,7 +85,12 @@ def compiler() -> list[str]:
 def fingerprint(ground: Ground) -> str:
     """What the result depends on: sources, headers, versions, flags."""
     digest = hashlib.sha256()
-    for part in (*FLAGS, importlib.metadata.version("torch"), sysconfig.get_config_var("SOABI") or "", *_plain_compiler()):
+    for part in (
+        *FLAGS,
+        importlib.metadata.version("torch"),
+        sysconfig.get_config_var("SOABI") or "",
+        *_plain_compiler(),
+    ):
         digest.update(part.encode() + b"\0")
     for file in [*sorted(ground.sources.glob("*.[ch]*")), *sorted(ground.headers.rglob("*.hpp"))]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
