@@ -12,7 +12,6 @@ import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, set_seed
-
 from train import data
 
 

@@ -9,7 +9,6 @@ import torch
 import torch.distributed as dist
 from pytorch_lightning import LightningModule, Trainer, seed_everything
 from pytorch_lightning.strategies import DDPStrategy
-
 from train import data
 
 
