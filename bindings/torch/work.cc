@@ -84,6 +84,9 @@ void Flight::let_go(std::shared_ptr<Flight> flight) {
 
 void Flight::settle() {
   if (settled_.load(std::memory_order_acquire)) return;
+  // Inputs and staging memory can go, but not under the lock: freeing a tensor may need Python's lock, whose holder may be
+  // waiting for this one in future().
+  std::unique_ptr<Operation> spent;
   const std::lock_guard lock(mutex_);
   if (settled_.load(std::memory_order_relaxed)) return;
   try {
@@ -97,7 +100,7 @@ void Flight::settle() {
   }
   if (failure_ != Failure::none) health_->failure.store(failure_);
   recording_.end();
-  operation_.reset();  // inputs and staging memory can go
+  spent = std::move(operation_);
   settled_.store(true, std::memory_order_release);
 }
 

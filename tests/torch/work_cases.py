@@ -70,6 +70,18 @@ def futures() -> None:
     assert int(result) == 0, result
 
 
+def futures_of_what_only_the_operation_holds() -> None:
+    """Asked for just when the operation ends and frees its tensors, which needs Python's lock."""
+    n = dist.get_world_size()
+    for i in range(1500):
+        out = [torch.zeros(300) for _ in range(n)]
+        work = dist.all_gather(out, torch.full((300,), float(i)), async_op=True)
+        assert work is not None
+        for _ in range(i % 7 * 20):
+            pass
+        assert work.get_future().wait()[0][n - 1][299] == i
+
+
 def callbacks_may_block() -> None:
     """One that waits for another collective, issued in it; and one that does not end, beside which others run."""
     n = dist.get_world_size()
