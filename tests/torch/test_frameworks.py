@@ -25,6 +25,7 @@ def test_accelerate(tmp_path: Path) -> None:
     assert ours["seen"] == theirs["seen"] == 3 * 94
 
 
+@pytest.mark.long
 @needs("pytorch_lightning")
 def test_lightning(tmp_path: Path) -> None:
     ours, theirs = (result(ALONE, "with_lightning.py", name, tmp_path) for name in ("unisono", "gloo"))
