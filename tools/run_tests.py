@@ -25,7 +25,7 @@ REPORTS = ROOT / "build" / "reports"
 
 # Folders of tests/ whose tests run under a sanitizer in `make test` (all of them in `make test-long`).
 TSAN_FOLDERS = ("transport", "engine", "group")
-ASAN_FOLDERS = ("base", "kernels", "transport", "rendezvous", "engine", "group")
+ASAN_FOLDERS = ("base", "transport", "rendezvous", "engine", "group")
 
 # What asks tests for more: Python's for slow cases, C++'s for so many times the seeds.
 LONG = {"UNISONO_TEST_LONG": "1", "UNISONO_TEST_SCALE": "10"}

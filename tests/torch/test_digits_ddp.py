@@ -24,6 +24,7 @@ def command() -> str:
     return found
 
 
+@pytest.mark.long  # `make demo` does the same
 @pytest.mark.timeout(240)  # four interpreters that import torch
 def test_both_back_ends_learn_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_ddp, "EPOCHS", 4)
@@ -45,6 +46,7 @@ def test_losses_that_differ_fail_the_demonstration(tmp_path: Path, monkeypatch: 
     assert not agrees and "differ by 1.0e-04" in lines[-1]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_table_of_comma_separated_values(tmp_path: Path) -> None:
     table = tmp_path / "losses.csv"

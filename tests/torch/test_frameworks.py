@@ -18,6 +18,7 @@ def needs(module: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(missing, reason=f"{module} is not installed: tools/requirements-torch.txt has it")
 
 
+@pytest.mark.long
 @needs("accelerate")
 def test_accelerate(tmp_path: Path) -> None:
     ours, theirs = (result(TORCHRUN, "with_accelerate.py", name, tmp_path) for name in ("unisono", "gloo"))

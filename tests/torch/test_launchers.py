@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="the PyTorch back end needs torch: p
 from program_run import TORCHRUN, result, start, unisono_run  # noqa: E402
 
 
+@pytest.mark.long
 def test_the_same_losses_under_both_launchers(tmp_path: Path) -> None:
     theirs = result(TORCHRUN, "train.py", "gloo", tmp_path)["losses"]
     assert theirs[-1] < theirs[0]
