@@ -102,6 +102,7 @@ class Backend final : public c10d::Backend {
   /// Run it (async false: nullptr) or start it.
   WorkPtr launch(Operation operation, bool async, milliseconds timeout);
   WorkPtr receive(Tensors& tensors, int src, int tag, const char* title, c10d::OpType type);
+  WorkPtr message(Operation operation, int peer, const std::function<unisono::Work(const unisono::Options&)>& begin);
   WorkPtr in_flight(Operation operation, Recording recording, unisono::Work work, std::uint64_t record);
   /// An entry in the flight record for an operation that begins.
   std::uint64_t note(const Operation& operation, milliseconds timeout, int peer = -1);

@@ -64,12 +64,9 @@ Backend::WorkPtr Backend::alltoall_base(at::Tensor& output, at::Tensor& input, s
     o.use_counts();
   }
   o.inputs = {input};
-  o.source = packed(input);
-  o.landing = landing_for(output);
-  o.call.input = o.source.const_data_ptr();
-  o.call.output = o.landing.data_ptr();
+  o.read(packed(input));
+  o.write(output);
   o.outcome.tensors = {{output}};
-  if (!o.landing.is_same(output)) o.finish = [output, landing = o.landing] { settle_into(output, landing); };
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -84,12 +81,9 @@ Backend::WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d
   fill(o, inputs.front(), sizes_of(inputs), sizes_of(outputs), rank_);
   o.use_counts();
   o.inputs = inputs;
-  o.source = joined(inputs);
-  o.landing = joined_landing(outputs);
-  o.call.input = o.source.const_data_ptr();
-  o.call.output = o.landing.data_ptr();
+  o.read(joined(inputs));
+  o.write(outputs);
   o.outcome.tensors = {outputs};
-  o.finish = [outputs, landing = o.landing] { settle_into(outputs, landing); };
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 

@@ -29,42 +29,41 @@ void check_message(const std::vector<at::Tensor>& tensors, int tag, const char* 
 
 }  // namespace
 
+Backend::WorkPtr Backend::message(Operation o, int peer,
+                                  const std::function<unisono::Work(const unisono::Options&)>& begin) {
+  Recording recording = Recording::begin(o.title, o.outcome.tensors.front());
+  const std::string what = describe(o.title);
+  const std::uint64_t record = note(o, c10d::kUnsetTimeout, peer);
+  unisono::Options options;
+  options.timeout = limit(c10d::kUnsetTimeout);
+  try {
+    return in_flight(std::move(o), std::move(recording), begin(options), record);
+  } catch (const Error&) {
+    worlds_->record()->end(record, false);
+    rethrow_translated(what);
+  }
+}
+
 Backend::WorkPtr Backend::send(Tensors& tensors, int dst, int tag) {
   Operation o(OpType::SEND, "unisono:send");
   check_message(tensors, tag, o.title);
-  Recording recording = Recording::begin(o.title, tensors);
   o.inputs = tensors;
-  o.source = packed(tensors.front());
+  o.read(packed(tensors.front()));
   o.outcome.tensors = {tensors};
-  const auto data = readable(o.source);
-  try {
-    unisono::Options options;
-    options.timeout = limit(c10d::kUnsetTimeout);
-    const std::uint64_t record = note(o, c10d::kUnsetTimeout, dst);
-    return in_flight(std::move(o), std::move(recording), group_->isend(data, dst, tag, options), record);
-  } catch (const Error&) {
-    rethrow_translated(describe("unisono:send"));
-  }
+  return message(std::move(o), dst, [&, data = readable(o.source)](const unisono::Options& options) {
+    return group_->isend(data, dst, tag, options);
+  });
 }
 
 Backend::WorkPtr Backend::receive(Tensors& tensors, int src, int tag, const char* title, c10d::OpType type) {
   Operation o(type, title);
   check_message(tensors, tag, title);
   check_writable(tensors.front(), title);
-  Recording recording = Recording::begin(title, tensors);
-  const at::Tensor& t = tensors.front();
-  o.landing = landing_for(t);
+  o.write(tensors.front());
   o.outcome.tensors = {tensors};
-  if (!o.landing.is_same(t)) o.finish = [t, landing = o.landing] { settle_into(t, landing); };
-  const auto data = writable(o.landing);
-  try {
-    unisono::Options options;
-    options.timeout = limit(c10d::kUnsetTimeout);
-    const std::uint64_t record = note(o, c10d::kUnsetTimeout, src);
-    return in_flight(std::move(o), std::move(recording), group_->irecv(data, src, tag, options), record);
-  } catch (const Error&) {
-    rethrow_translated(describe(title));
-  }
+  return message(std::move(o), src, [&, data = writable(o.landing)](const unisono::Options& options) {
+    return group_->irecv(data, src, tag, options);
+  });
 }
 
 Backend::WorkPtr Backend::recv(Tensors& tensors, int src, int tag) {

@@ -56,15 +56,12 @@ Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
   o.inputs = tensors;
   o.outcome.tensors = {tensors};
   if (opts.rootRank == rank_) {
-    o.source = packed(t);
+    o.read(packed(t));
     // In place: unisono does not write to what the root sends.
-    o.call.input = o.source.const_data_ptr();
     o.call.output = const_cast<void*>(o.call.input);
   } else {
     check_writable(t, o.title);
-    o.landing = landing_for(t);
-    o.call.output = o.landing.data_ptr();
-    if (!o.landing.is_same(t)) o.finish = [t, landing = o.landing] { settle_into(t, landing); };
+    o.write(t);
   }
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
@@ -84,13 +81,9 @@ Backend::WorkPtr Backend::allgather(Lists& outputs, Tensors& inputs, const c10d:
   fill(o, Collective::all_gather, in, in.numel());
   fill_counts(o, parts);
   o.inputs = inputs;
-  o.source = packed(in);
-  o.landing = joined_landing(parts);
-  o.call.input = o.source.const_data_ptr();
-  o.call.output = o.landing.data_ptr();
+  o.read(packed(in));
+  o.write(parts);
   o.outcome = {outputs, true};
-  o.finish = [parts, landing = o.landing] { settle_into(parts, landing); };
-  if (adjoining(parts).defined()) o.finish = nullptr;
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -104,12 +97,9 @@ Backend::WorkPtr Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
               " times as many, a part from each rank. Nothing was sent");
   fill(o, Collective::all_gather, input, input.numel());
   o.inputs = {input};
-  o.source = packed(input);
-  o.landing = landing_for(output);
-  o.call.input = o.source.const_data_ptr();
-  o.call.output = o.landing.data_ptr();
+  o.read(packed(input));
+  o.write(output);
   o.outcome.tensors = {{output}};
-  if (!o.landing.is_same(output)) o.finish = [output, landing = o.landing] { settle_into(output, landing); };
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -133,13 +123,10 @@ Backend::WorkPtr Backend::allgather_coalesced(Lists& outputs, Tensors& inputs, c
     all.insert(all.end(), list.begin(), list.end());
   }
   o.inputs = inputs;
-  o.source = joined(inputs);
-  o.landing = joined_landing(all);
+  o.read(joined(inputs));
+  o.write(all);
   fill(o, Collective::all_gather, o.source, o.source.numel());
-  o.call.input = o.source.const_data_ptr();
-  o.call.output = o.landing.data_ptr();
   o.outcome = {outputs, true};
-  o.finish = [all, landing = o.landing] { settle_into(all, landing); };
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -157,11 +144,10 @@ Backend::WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tens
                 " elements, not ", size_, " times those of input ", i, " (", inputs[i].numel(), "). Nothing was sent");
   }
   o.inputs = inputs;
-  o.source = joined(inputs);
+  o.read(joined(inputs));
   fill(o, Collective::all_gather, o.source, o.source.numel());
   o.landing = joined_landing(outputs);
   if (outputs.size() > 1) o.landing = landing_for(at::empty_like(o.landing));
-  o.call.input = o.source.const_data_ptr();
   o.call.output = o.landing.data_ptr();
   o.outcome.tensors = {outputs};
   o.finish = [outputs, landing = o.landing, n = size_] {
@@ -187,8 +173,7 @@ Backend::WorkPtr Backend::gather(Lists& outputs, Tensors& inputs, const c10d::Ga
   fill(o, Collective::gather, in, in.numel());
   o.call.root = static_cast<int>(opts.rootRank);
   o.inputs = inputs;
-  o.source = packed(in);
-  o.call.input = o.source.const_data_ptr();
+  o.read(packed(in));
   o.outcome = {outputs, true};
   if (opts.rootRank == rank_) {
     at_root(o.title, [&] {
@@ -198,10 +183,7 @@ Backend::WorkPtr Backend::gather(Lists& outputs, Tensors& inputs, const c10d::Ga
       for (const at::Tensor& t : outputs.front()) check_writable(t, o.title);
     });
     const Tensors& parts = outputs.front();
-    o.landing = joined_landing(parts);
-    o.call.output = o.landing.data_ptr();
-    o.finish = [parts, landing = o.landing] { settle_into(parts, landing); };
-    if (adjoining(parts).defined()) o.finish = nullptr;
+    o.write(parts);
   } else {
     TORCH_CHECK(outputs.empty() || outputs.front().empty(), o.title, ": rank ", rank_, " gave outputs, but rank ",
                 opts.rootRank, " is the root. Nothing was sent");
@@ -226,15 +208,12 @@ Backend::WorkPtr Backend::scatter(Tensors& outputs, Lists& inputs, const c10d::S
       check_equal_parts(inputs.front(), out, o.title);
     });
     o.inputs = inputs.front();
-    o.source = joined(o.inputs);
-    o.call.input = o.source.const_data_ptr();
+    o.read(joined(o.inputs));
   } else {
     TORCH_CHECK(inputs.empty() || inputs.front().empty(), o.title, ": rank ", rank_, " gave inputs, but rank ",
                 opts.rootRank, " is the root. Nothing was sent");
   }
-  o.landing = landing_for(out);
-  o.call.output = o.landing.data_ptr();
-  if (!o.landing.is_same(out)) o.finish = [out, landing = o.landing] { settle_into(out, landing); };
+  o.write(out);
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 

@@ -33,10 +33,17 @@ struct Operation {
   Outcome outcome;                                  ///< what the future holds
   std::function<void()> finish;  ///< after success: from the landing to the user's tensors. May be empty
 
-  void read(const at::Tensor& packed, const void* data) {
-    source = packed;
-    call.input = data;
+  /// What is sent: packed memory.
+  void read(at::Tensor packed) {
+    source = std::move(packed);
+    call.input = source.const_data_ptr();
   }
+  /// What comes goes into `t`: straight, or by way of a landing where its elements do not lie in order.
+  void write(const at::Tensor& t);
+  /// The same with `staged`, packed memory of t's shape, for a landing.
+  void write(const at::Tensor& t, const at::Tensor& staged);
+  /// One behind the other into all of them: straight where they adjoin.
+  void write(const std::vector<at::Tensor>& list);
   void use_counts() {
     call.counts = counts;
     call.output_counts = output_counts;

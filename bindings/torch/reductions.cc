@@ -48,13 +48,9 @@ Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptio
   o.call.collective = Collective::all_reduce;
   o.call.count = scaled(t, t.numel());
   o.inputs = tensors;
-  o.source = prepared(t, opts.reduceOp, o.title);
-  // What was staged for reading can be written, too.
-  o.landing = is_packed(t) ? t : o.source;
-  o.call.input = o.source.const_data_ptr();
-  o.call.output = o.landing.data_ptr();
+  o.read(prepared(t, opts.reduceOp, o.title));
+  o.write(t, o.source);  // what was staged for reading can be written, too
   o.outcome.tensors = {tensors};
-  if (!o.landing.is_same(t)) o.finish = [t, landing = o.landing] { settle_into(t, landing); };
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -67,9 +63,8 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const c10d::Allr
   o.call.collective = Collective::all_reduce;
   o.inputs = tensors;
   o.landing = joined(tensors);
-  o.source = prepared(o.landing, opts.reduceOp, o.title);
+  o.read(prepared(o.landing, opts.reduceOp, o.title));
   o.call.count = scaled(o.landing, o.landing.numel());
-  o.call.input = o.source.const_data_ptr();
   o.call.output = o.landing.data_ptr();
   o.outcome.tensors = {tensors};
   o.finish = [tensors, landing = o.landing] { settle_into(tensors, landing); };
@@ -89,14 +84,9 @@ Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& op
   o.call.count = scaled(t, t.numel());
   o.call.root = static_cast<int>(opts.rootRank);
   o.inputs = tensors;
-  o.source = prepared(t, opts.reduceOp, o.title);
-  o.call.input = o.source.const_data_ptr();
+  o.read(prepared(t, opts.reduceOp, o.title));
   o.outcome.tensors = {tensors};
-  if (root) {
-    o.landing = is_packed(t) ? t : o.source;
-    o.call.output = o.landing.data_ptr();
-    if (!o.landing.is_same(t)) o.finish = [t, landing = o.landing] { settle_into(t, landing); };
-  }
+  if (root) o.write(t, o.source);
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -122,12 +112,9 @@ Backend::WorkPtr Backend::reduce_scatter(Tensors& outputs, Lists& inputs, const 
     o.use_counts();
   }
   o.inputs = parts;
-  o.source = prepared(joined(parts), opts.reduceOp, o.title);
-  o.landing = landing_for(out);
-  o.call.input = o.source.const_data_ptr();
-  o.call.output = o.landing.data_ptr();
+  o.read(prepared(joined(parts), opts.reduceOp, o.title));
+  o.write(out);
   o.outcome.tensors = {outputs};
-  if (!o.landing.is_same(out)) o.finish = [out, landing = o.landing] { settle_into(out, landing); };
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -144,12 +131,9 @@ Backend::WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& i
   o.call.collective = Collective::reduce_scatter;
   o.call.count = scaled(output, output.numel());
   o.inputs = {input};
-  o.source = prepared(input, opts.reduceOp, o.title);
-  o.landing = landing_for(output);
-  o.call.input = o.source.const_data_ptr();
-  o.call.output = o.landing.data_ptr();
+  o.read(prepared(input, opts.reduceOp, o.title));
+  o.write(output);
   o.outcome.tensors = {{output}};
-  if (!o.landing.is_same(output)) o.finish = [output, landing = o.landing] { settle_into(output, landing); };
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -175,11 +159,10 @@ Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tens
   for (int r = 0; r < size_; r++)
     for (const at::Tensor& t : flat) pieces.push_back(t.select(0, r));
   o.inputs = inputs;
-  o.source = prepared(joined(pieces), opts.reduceOp, o.title);
+  o.read(prepared(joined(pieces), opts.reduceOp, o.title));
   o.landing = joined_landing(outputs);
   o.call.collective = Collective::reduce_scatter;
   o.call.count = scaled(o.landing, o.landing.numel());
-  o.call.input = o.source.const_data_ptr();
   o.call.output = o.landing.data_ptr();
   o.outcome.tensors = {outputs};
   o.finish = [outputs, landing = o.landing] { settle_into(outputs, landing); };

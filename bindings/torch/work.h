@@ -46,7 +46,6 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void settle();
   void complete_futures();
   void watch();
-  void post(std::function<void()> job);
 
   unisono::Work work_;
   std::string what_;
