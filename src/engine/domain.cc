@@ -8,14 +8,19 @@
 namespace unisono::engine {
 
 namespace {
-/// All stages together should stay in the caches next to the cores: n ranks x kWindow slots x n blocks x one slice. Measured on two
-/// cores with 1 MiB of L2 each (docs/design/0003-speed.md): 256 KiB is best for 2 ranks, 64 KiB for 4, 32 KiB for 8; smaller ones lose to the
-/// cost of signalling them.
-std::int64_t choose_slice(int size) {
-  constexpr std::int64_t budget = 4 << 20;
+constexpr std::int64_t kLine = 64;
+/// At least so many slices of the largest size find room on a stage.
+constexpr std::int64_t kInFlight = 4;
+/// A cut costs a signal and a wait, so slices of large blocks are large, and small blocks are not cut.
+constexpr std::int64_t kSmallSlice = 32 << 10, kGoodSlice = 64 << 10, kLargeSlice = 256 << 10;
+constexpr std::int64_t kAllStages = 4 << 20;
+
+/// Large enough that a line which is written again has left the cache of the peer that read it, small enough that all stages together stay in
+/// the caches that the cores share (docs/design/0003-speed.md).
+std::uint64_t choose_ring(int size, std::int64_t slice_bytes) {
   const std::int64_t n = size;
-  return std::clamp<std::int64_t>(budget / (n * n * static_cast<std::int64_t>(kWindow)) / 4096 * 4096, 32 << 10,
-                                  256 << 10);
+  if (slice_bytes > 0) return static_cast<std::uint64_t>(kInFlight * slice_bytes * n);
+  return static_cast<std::uint64_t>(std::max(kAllStages / n / 4096 * 4096, kInFlight * kSmallSlice * n));
 }
 }  // namespace
 
@@ -27,8 +32,8 @@ Domain::Domain(transport::SharedSegment& segment, int rank, int size, std::int64
       own_(new(segment.base() + control_offset) ControlBlock{}),
       control_(size, nullptr),
       views_(size, nullptr),
-      slice_bytes_(slice_bytes > 0 ? slice_bytes : choose_slice(size)),
-      stage_bytes_(kWindow * static_cast<std::uint64_t>(slice_bytes_) * static_cast<std::uint64_t>(size)) {
+      slice_bytes_(slice_bytes),
+      ring_(choose_ring(size, slice_bytes)) {
   control_[rank] = own_;
 }
 
@@ -46,7 +51,7 @@ bool Domain::reclaim(const std::vector<bool>& gone) noexcept {
         !(kept_.empty() ? done(q, slices) : gave_up(q, kept_for_)))
       return false;
   kept_.clear();
-  if (stage_offset_ != 0) segment_.release(stage_offset_, stage_bytes_);
+  if (stage_offset_ != 0) segment_.release(stage_offset_, stage_bytes());
   stage_offset_ = 0;
   return true;
 }
@@ -101,12 +106,20 @@ std::byte* Domain::buffer(int q, std::uint64_t offset, std::uint64_t bytes, bool
   return write ? views_[q]->writable(offset, bytes) : const_cast<std::byte*>(views_[q]->at(offset, bytes));
 }
 
+std::int64_t Domain::slice_bytes(std::int64_t blocks, std::int64_t largest) const noexcept {
+  const std::int64_t whole = std::max((largest + kLine - 1) / kLine * kLine, kLine);
+  if (slice_bytes_ > 0) return std::min(slice_bytes_, whole);
+  const std::int64_t room = static_cast<std::int64_t>(stage_bytes()) / (kInFlight * blocks) / kLine * kLine;
+  const std::int64_t most = std::min(room, kLargeSlice);
+  return std::min(whole, std::clamp(whole / kInFlight / kLine * kLine, std::min(most, kGoodSlice), most));
+}
+
 Result<std::byte*> Domain::own_stage() {
   if (stage_offset_ == 0) {
-    auto offset = segment_.allocate(stage_bytes_);
+    auto offset = segment_.allocate(stage_bytes());
     if (!offset)
       return offset.status().with_context(
-          fmt::format("shared memory for a stage of {}", describe_bytes(static_cast<std::int64_t>(stage_bytes_))));
+          fmt::format("shared memory for a stage of {}", describe_bytes(static_cast<std::int64_t>(stage_bytes()))));
     stage_offset_ = *offset;
   }
   return segment_.base() + stage_offset_;

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "engine/signature.h"
+#include "engine/stage_ring.h"
 #include "transport/transport.h"
 
 namespace unisono::engine {
 
-/// Slices in flight on a stage.
-inline constexpr std::uint64_t kWindow = 4;
+/// Slices of an operation in flight.
+inline constexpr std::int64_t kWindow = 8;
 /// Signal channels of a plan, the implicit "done" not counted.
 inline constexpr int kChannels = 4;
 /// Payload that fits into an announcement.
@@ -120,17 +121,17 @@ class Domain {
 
   // --- stages -------------------------------------------------------------------------------------------------------
   /// Bytes of a stage; the same on all ranks.
-  std::uint64_t stage_bytes() const noexcept { return stage_bytes_; }
-  /// Bytes of one of the kWindow slots of a stage.
-  std::uint64_t slot_bytes() const noexcept { return stage_bytes_ / kWindow; }
-  /// The largest slice of a block for stages of up to size() blocks, a multiple of 64.
-  std::int64_t slice_bytes() const noexcept { return slice_bytes_; }
+  std::uint64_t stage_bytes() const noexcept { return ring_.bytes(); }
+  /// Bytes of a slice of a block for a plan with so many blocks on a stage, the largest of them of `largest` bytes; a multiple of 64.
+  std::int64_t slice_bytes(std::int64_t blocks, std::int64_t largest) const noexcept;
+  /// Places on the stages, the same on all ranks.
+  StageRing& ring() noexcept { return ring_; }
   /// This rank's stage, allocated at the first call.
   Result<std::byte*> own_stage();
   std::uint64_t own_stage_offset() const noexcept { return stage_offset_; }
   /// Rank q's stage at the offset it announced, or nullptr when that is not inside its segment.
   const std::byte* stage(int q, std::uint64_t offset) const noexcept {
-    return views_[q] ? views_[q]->at(offset, stage_bytes_) : nullptr;
+    return views_[q] ? views_[q]->at(offset, stage_bytes()) : nullptr;
   }
 
  private:
@@ -145,8 +146,8 @@ class Domain {
   std::vector<transport::SharedView*> views_;
   std::vector<std::shared_ptr<const void>> kept_;
   std::uint64_t kept_for_ = 0;
-  std::int64_t slice_bytes_;
-  std::uint64_t stage_bytes_;
+  std::int64_t slice_bytes_;  ///< 0: chosen
+  StageRing ring_;
   std::uint64_t stage_offset_ = 0;  ///< 0: not allocated (offset 0 is the segment's header)
 };
 

@@ -17,8 +17,6 @@ using plan::Ref;
 using plan::Space;
 using plan::Step;
 
-/// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
-constexpr std::size_t kPiece = 512 << 10;
 /// From so many bytes of outputs on all ranks, plans store around the caches: they would not be there any more when they
 /// are next read, and what lies in their place need not be fetched first.
 constexpr std::int64_t kBeyondCaches = 32 << 20;
@@ -41,11 +39,14 @@ Operation::Operation(Request request, const Ground& ground, std::uint64_t sequen
 void Operation::prepare() {
   const plan::Plan& plan = request_.compiled->plan;
   const std::int64_t largest = request_.binding.largest_block;
-  slice_bytes_ = plan.shared   ? std::max<std::int64_t>(largest, 1)
-                 : plan.staged ? ground_.domain->slice_bytes()
-                               : ground_.network_slice;
-  // In place the lines are in the caches already.
-  around_caches_ = (plan.shared || (plan.staged && fetches_from_all(plan.collective))) && request_.in != request_.out &&
+  slice_bytes_ = plan.shared ? std::max<std::int64_t>(largest, 1)
+                 : plan.staged
+                     ? ground_.domain->slice_bytes(
+                           static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)), largest)
+                     : ground_.network_slice;
+  // What is reduced in place lies in the caches already.
+  const bool in_place = request_.in == request_.out && plan.shared;
+  around_caches_ = (plan.shared || (plan.staged && fetches_from_all(plan.collective))) && !in_place &&
                    request_.binding.out.total() * ground_.size >= kBeyondCaches;
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
@@ -201,17 +202,28 @@ bool Operation::start_slices() {
   bool moved = false;
   while (!done_ && next_slice_ < slices_ && next_slice_ - retired_ < static_cast<std::int64_t>(slots_.size())) {
     const std::uint64_t global = base_ + static_cast<std::uint64_t>(next_slice_);
-    if (plan.staged && global >= kWindow)  // the slot is free once everybody is done with the slice that had it before
-      for (int q = 0; q < ground_.size; q++)
-        if (!ground_.domain->done(q, global - kWindow + 1)) return moved;
+    if (plan.staged && !has_place(global)) return moved;
     Slot& slot = slots_[next_slice_ % slots_.size()];
     slot.slice = next_slice_++;
     slot.finished = false;
+    if (place_) slot.stage = place_->offset;
+    place_.reset();
     std::fill(slot.position.begin(), slot.position.end(), 0);
     for (std::size_t i = 0; i < plan.steps.size(); i++) slot.state[i].store(kIdle, std::memory_order_relaxed);
     moved = true;
   }
   return moved;
+}
+
+/// Whether the place of the next slice is free: everybody is done with what lay there before.
+bool Operation::has_place(std::uint64_t global) {
+  if (!place_)
+    place_ = ground_.domain->ring().take(
+        global, request_.compiled->plan.stage_extent.size() * static_cast<std::uint64_t>(slice_bytes_));
+  if (place_->free_after == 0) return true;
+  for (int q = 0; q < ground_.size; q++)
+    if (!ground_.domain->done(q, place_->free_after)) return false;
+  return true;
 }
 
 bool Operation::advance_slot(Slot& slot) {
@@ -246,32 +258,6 @@ bool Operation::advance_lane(Slot& slot, std::size_t lane) {
   return moved;
 }
 
-bool Operation::run_step(Slot& slot, std::uint32_t index) {
-  const Step& step = request_.compiled->plan.steps[index];
-  switch (step.op) {
-    case OpCode::wait:
-      if (!run_wait(slot, step)) return false;
-      break;
-    case OpCode::signal:
-      if (!run_signal(slot, step)) return false;
-      break;
-    case OpCode::copy:
-    case OpCode::put:
-    case OpCode::get:
-      if (!run_copy(slot, step)) return true;
-      break;
-    case OpCode::reduce:
-      if (!run_reduce(slot, step)) return true;
-      break;
-    case OpCode::send:
-    case OpCode::recv:
-      run_message(slot, index);
-      return true;
-  }
-  slot.state[index].store(kDone, std::memory_order_release);
-  return true;
-}
-
 /// Whether rank q has begun this operation; finds out on the way whether it calls the same thing.
 bool Operation::peer_arrived(int q) {
   if (arrived_[q]) return true;
@@ -286,100 +272,6 @@ bool Operation::peer_arrived(int q) {
   stage_[q] = theirs.stage != 0 ? ground_.domain->stage(q, theirs.stage) : nullptr;
   if (!where_.empty()) where_[q] = theirs;
   arrived_[q] = true;
-  return true;
-}
-
-bool Operation::run_wait(const Slot& slot, const Step& step) {
-  return peer_arrived(step.peer) && ground_.domain->reached(step.peer, step.channel, global_slice(slot) + 1);
-}
-
-bool Operation::run_signal(const Slot& slot, const Step& step) {
-  // A counter counts slices: an earlier slice must have signalled first.
-  if (ground_.domain->signalled(step.channel) != global_slice(slot)) return false;
-  ground_.domain->signal(step.channel, global_slice(slot) + 1);
-  return true;
-}
-
-Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t block) const {
-  const std::int64_t at = slot.slice * slice_bytes_;
-  const auto clip = [&](std::int64_t size) {
-    return static_cast<std::size_t>(std::clamp<std::int64_t>(size - at, 0, slice_bytes_));
-  };
-  const Binding& binding = request_.binding;
-  switch (ref.space) {
-    case Space::in:
-      // A plan never writes to `in`: the verifier proves it, so dropping const here is safe.
-      return {const_cast<std::byte*>(request_.in) + binding.in.offset[block] + at, clip(binding.in.size(block))};
-    case Space::out:
-      return {request_.out + binding.out.offset[block] + at, clip(binding.out.size(block))};
-    case Space::scratch: {
-      const auto index = static_cast<std::size_t>(slot.slice % static_cast<std::int64_t>(slots_.size()));
-      const std::size_t offset = (index * binding.scratch.size() + static_cast<std::size_t>(block)) *
-                                 static_cast<std::size_t>(scratch_stride_);
-      return {ground_.scratch->data() + offset, clip(binding.scratch[block])};
-    }
-    case Space::stage: {
-      const std::size_t offset = (global_slice(slot) % kWindow) * ground_.domain->slot_bytes() +
-                                 static_cast<std::size_t>(block * slice_bytes_);
-      // How much of another rank's block is used is for the other side of the step to say.
-      const std::size_t bytes =
-          ref.rank == ground_.rank ? clip(binding.stage[block]) : static_cast<std::size_t>(slice_bytes_);
-      return {const_cast<std::byte*>(stage_[ref.rank]) + offset, bytes};
-    }
-    case Space::peer_in:
-    case Space::peer_out: {
-      const PeerBlock there = peer_block(request_.compiled->plan, binding, ref.space, ref.rank, block);
-      const Opened& peer = peers_[ref.rank];
-      return {(ref.space == Space::peer_in ? peer.in : peer.out) + there.offset, static_cast<std::size_t>(there.bytes)};
-    }
-  }
-  return {nullptr, 0};
-}
-
-/// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one. Whether the step is done.
-bool Operation::run_copy(const Slot& slot, const Step& step) {
-  const plan::Plan& plan = request_.compiled->plan;
-  const Ref& d = plan.dst(step)[0];
-  const Ref& s = plan.src(step)[0];
-  const bool streaming = around_caches_ && d.space != plan::Space::stage;  // stages are read from the caches by others
-  for (; piece_.block < d.count; piece_ = {piece_.block + 1, 0}) {
-    const Part to = part(slot, d, d.first + piece_.block), from = part(slot, s, s.first + piece_.block);
-    const std::size_t bytes = std::min(to.bytes, from.bytes);
-    if (to.data == from.data || bytes == piece_.at) continue;
-    const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
-    kernels::copy(to.data + piece_.at, from.data + piece_.at, now, streaming);
-    piece_.at += now;
-    if (plan.shared && piece_.at < bytes) return false;
-  }
-  piece_ = {};
-  return true;
-}
-
-bool Operation::run_reduce(const Slot& slot, const Step& step) {
-  const plan::Plan& plan = request_.compiled->plan;
-  const auto dst = plan.dst(step), src = plan.src(step);
-  std::array<void*, 32> few;
-  std::vector<void*> many(dst.size() + src.size() > few.size() ? dst.size() + src.size() : 0);
-  const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
-  const kernels::Reduce what{request_.dtype, request_.op, step.final && request_.op == ReduceOp::avg ? ground_.size : 1,
-                             around_caches_ && plan.shared};
-  for (; piece_.block < dst[0].count; piece_ = {piece_.block + 1, 0}) {
-    std::size_t bytes = std::numeric_limits<std::size_t>::max();
-    for (std::size_t k = 0; k < memory.size(); k++) {
-      const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
-      const Part p = part(slot, ref, ref.first + piece_.block);
-      memory[k] = p.data + piece_.at;
-      bytes = std::min(bytes, p.bytes);
-    }
-    if (bytes == piece_.at) continue;
-    const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
-    kernels::reduce(what, memory.first(dst.size()),
-                    std::span<const void* const>(memory.data() + dst.size(), src.size()),
-                    now / size_of(request_.dtype));
-    piece_.at += now;
-    if (plan.shared && piece_.at < bytes) return false;
-  }
-  piece_ = {};
   return true;
 }
 
@@ -428,42 +320,6 @@ std::vector<int> Operation::waiting_for() const {
   for (int q = 0; q < ground_.size; q++)
     if (named[q]) missing.push_back(q);
   return missing;
-}
-
-void Operation::run_message(Slot& slot, std::uint32_t index) {
-  const plan::Plan& plan = request_.compiled->plan;
-  const Step& step = plan.steps[index];
-  const bool sending = step.op == OpCode::send;
-  std::vector<transport::MutablePart> parts;
-  std::uint64_t total = 0;
-  for (const Ref& ref : sending ? plan.src(step) : plan.dst(step))
-    for (std::int32_t b = ref.first; b < ref.first + ref.count; b++) {
-      const Part p = part(slot, ref, b);
-      if (p.bytes == 0) continue;
-      total += p.bytes;
-      if (!parts.empty() && parts.back().data() + parts.back().size() == p.data)
-        parts.back() = {parts.back().data(), parts.back().size() + p.bytes};
-      else
-        parts.emplace_back(p.data, p.bytes);
-    }
-  // Slices beyond the end of a block are not sent at all; the first one always is, since an empty message can be a signal.
-  if (slot.slice > 0 && total == 0) {
-    slot.state[index].store(kDone, std::memory_order_release);
-    return;
-  }
-  FrameHeader header;
-  header.kind = FrameKind::collective;
-  header.group = ground_.group;
-  header.sequence = sequence_;
-  header.slice = static_cast<std::uint32_t>(slot.slice);
-  header.ordinal = request_.compiled->ordinals[index];
-  header.signature = request_.signature;
-  header.length = total;
-  slot.state[index].store(kPosted, std::memory_order_relaxed);
-  if (sending)
-    ground_.messenger->send(ground_.group, step.peer, header, parts, &slot.state[index]);
-  else
-    ground_.messenger->receive(ground_.group, step.peer, header, parts, &slot.state[index]);
 }
 
 }  // namespace unisono::engine

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -62,6 +63,7 @@ class Operation final : public Running {
   struct Slot {
     std::int64_t slice = -1;  ///< -1: free
     bool finished = false;
+    std::uint64_t stage = 0;                             ///< where its blocks lie on every rank's stage
     std::vector<std::uint32_t> position;                 ///< next step of each lane
     std::unique_ptr<std::atomic<std::uint8_t>[]> state;  ///< of each step
   };
@@ -77,6 +79,7 @@ class Operation final : public Running {
   void prepare();
   bool opens_buffers(Whereabouts& mine) const;
   bool start_slices();
+  bool has_place(std::uint64_t global);
   bool advance_slot(Slot& slot);
   bool advance_lane(Slot& slot, std::size_t lane);
   bool run_step(Slot& slot, std::uint32_t index);  ///< whether it could start; sets the state
@@ -97,6 +100,7 @@ class Operation final : public Running {
   std::int64_t slice_bytes_ = 0, slices_ = 1, next_slice_ = 0, retired_ = 0;
   std::int64_t scratch_stride_ = 0;
   std::uint64_t base_ = 0;
+  std::optional<StageRing::Place> place_;  ///< on the stages, for the next slice
   std::vector<Slot> slots_;
   std::vector<const std::byte*> stage_;  ///< of each rank, once it has arrived
   std::vector<Whereabouts> where_;       ///< likewise, of the ranks' buffers; empty unless there is a shared plan

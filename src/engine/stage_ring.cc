@@ -1,0 +1,25 @@
+#include "engine/stage_ring.h"
+
+namespace unisono::engine {
+
+StageRing::Place StageRing::take(std::uint64_t slice, std::uint64_t bytes) {
+  constexpr std::uint64_t kLine = 64;
+  Place place;
+  const auto release_oldest = [&] {
+    place.free_after = taken_.front().slice + 1;
+    taken_.pop_front();
+  };
+  bytes = (bytes + kLine - 1) / kLine * kLine;
+  if (bytes == 0) return place;
+  if (next_ + bytes > bytes_) {  // what is left at the end is too small: whoever lies there is the oldest
+    while (!taken_.empty() && taken_.front().begin >= next_) release_oldest();
+    next_ = 0;
+  }
+  place.offset = next_;
+  next_ += bytes;
+  while (!taken_.empty() && taken_.front().begin >= place.offset && taken_.front().begin < next_) release_oldest();
+  taken_.push_back({slice, place.offset, next_});
+  return place;
+}
+
+}  // namespace unisono::engine

@@ -1,0 +1,67 @@
+#include "engine/stage_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace unisono::engine {
+namespace {
+
+TEST(StageRing, PlacesFollowEachOtherOnWholeLines) {
+  StageRing ring(1024);
+  EXPECT_EQ(ring.take(0, 100).offset, 0u);
+  EXPECT_EQ(ring.take(1, 64).offset, 128u);
+  EXPECT_EQ(ring.take(2, 1).offset, 192u);
+  EXPECT_EQ(ring.take(3, 64).offset, 256u);
+}
+
+TEST(StageRing, APlaceIsFreeOnceAllWhoLayThereAreDone) {
+  StageRing ring(256);
+  for (std::uint64_t slice = 0; slice < 4; slice++) EXPECT_EQ(ring.take(slice, 64).free_after, 0u) << slice;
+  EXPECT_EQ(ring.take(4, 128).free_after, 2u);  // over slices 0 and 1
+  EXPECT_EQ(ring.take(5, 128).free_after, 4u);
+  EXPECT_EQ(ring.take(6, 256).free_after, 6u);
+}
+
+TEST(StageRing, WhatDoesNotFitAtTheEndGoesToTheFront) {
+  StageRing ring(256);
+  ring.take(0, 64);
+  ring.take(1, 128);
+  const auto place = ring.take(2, 128);
+  EXPECT_EQ(place.offset, 0u);
+  EXPECT_EQ(place.free_after, 2u);
+}
+
+TEST(StageRing, NothingNeedsNoPlace) {
+  StageRing ring(64);
+  ring.take(0, 64);
+  EXPECT_EQ(ring.take(1, 0).free_after, 0u);
+  EXPECT_EQ(ring.take(2, 64).free_after, 1u);
+}
+
+/// Whoever waits for `free_after` before it writes never meets a slice that somebody may still read.
+TEST(StageRing, NoTwoSlicesThatMayBeInUseOverlap) {
+  struct Use {
+    std::uint64_t slice, begin, end;
+  };
+  std::mt19937 random(7);
+  for (const std::uint64_t size : {64u, 192u, 1024u, 65536u}) {
+    StageRing ring(size);
+    std::vector<Use> in_use;
+    for (std::uint64_t slice = 0; slice < 5000; slice += 1 + random() % 3) {  // numbers may leave gaps
+      const std::uint64_t bytes = 1 + random() % (random() % 4 == 0 ? size : std::max<std::uint64_t>(size / 8, 1));
+      const auto place = ring.take(slice, bytes);
+      ASSERT_LE(place.offset + bytes, size);
+      ASSERT_LE(place.free_after, slice);
+      std::erase_if(in_use, [&](const Use& u) { return u.slice < place.free_after; });
+      for (const Use& u : in_use)
+        ASSERT_TRUE(u.end <= place.offset || place.offset + bytes <= u.begin) << slice << " over " << u.slice;
+      in_use.push_back({slice, place.offset, place.offset + bytes});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace unisono::engine
