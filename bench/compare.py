@@ -15,13 +15,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import collectives
 import libraries
 import report
 import torch_pair
 from libraries import Peer, Sample
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = (*libraries.NAMES, torch_pair.NAME)
+NAMES = (*libraries.NAMES, torch_pair.NAME, collectives.NAME)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -60,6 +61,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="of calls a size and turn (default 0.5, with --quick 0.15)")
     parser.add_argument("--quick", action="store_true", help="four sizes, one short round: a look, not a measurement")
     parser.add_argument("--only", help=f"some of {','.join(NAMES)}")
+    parser.add_argument(
+        "--collectives",
+        type=lambda text: text.split(","),
+        default=list(collectives.ALL),
+        help=f"for the group {collectives.NAME}: some of {','.join(collectives.ALL)}",
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "compare", help="folder for the results")
     parser.add_argument("--unisono", type=Path, help="the command (default: .venv/bin/unisono, else from PATH)")
     parser.add_argument(
@@ -76,6 +83,8 @@ def parse_arguments() -> argparse.Namespace:
     args.seconds = args.seconds or (0.15 if args.quick else 0.5)
     if args.only and (unknown := set(args.only.split(",")) - set(NAMES)):
         parser.error(f"--only: no {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    if unknown := set(args.collectives) - set(collectives.ALL):
+        parser.error(f"--collectives: no {', '.join(sorted(unknown))}; there are {', '.join(collectives.ALL)}")
     return args
 
 
@@ -152,6 +161,7 @@ def main() -> int:
     machine = report.describe_machine()
     rows = combine(run_rounds(all_peers, args))
     pairs = measure_torch(args) if torch_pair.NAME in wanted else []
+    others = collectives.measure(args) if collectives.NAME in wanted else []
     result = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine,
@@ -160,17 +170,19 @@ def main() -> int:
         "libraries": {p.name: {"title": p.title, "version": p.version, "skipped": p.reason or None} for p in all_peers},
         "rows": rows,
         "torch": pairs,
+        "collectives": others,
         "floors": report.check_floors(rows, {p.name: p.reason for p in all_peers}),
     }
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
     text = report.to_markdown(result) if all_peers else ""
     text += torch_pair.to_markdown(pairs) if pairs else ""
+    text += collectives.to_markdown(others) if others else ""
     (args.out / "results.md").write_text(text)
     print(text)
     missing = report.plot(result, args.out / "bandwidth.png")
     print(f"written: {args.out}/results.json, results.md" + (f"; no plot: {missing}" if missing else ", bandwidth.png"))
-    return 1 if any(floor["verdict"] == "FAIL" for floor in [*result["floors"], *pairs]) else 0
+    return 1 if any(floor["verdict"] == "FAIL" for floor in [*result["floors"], *pairs, *others]) else 0
 
 
 if __name__ == "__main__":

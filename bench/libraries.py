@@ -164,10 +164,13 @@ class Limit(Peer):
         run_program([compiler, "-O3", "-march=native", "-std=c++20", "-pthread", "-o", self.program, source])
 
     def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
-        large = [size for size in sizes if size >= 1 << 16]  # below, it would time how its threads meet
+        return self.run_named("all_reduce", ranks, sizes, seconds)
+
+    def run_named(self, collective: str, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+        large = [str(size) for size in sizes if size >= 1 << 16]  # below, it would time how its threads meet
         if not large:
             return []
-        return parse_lines(self.name, run_program([self.program, str(ranks), str(seconds), *map(str, large)]))
+        return parse_lines(self.name, run_program([self.program, collective, str(ranks), str(seconds), *large]))
 
 
 class UnisonoPython(Peer):
@@ -254,7 +257,7 @@ class Mpi(Peer):
         super().__init__()
         self.name, self.title = name, title
         self.launch, self.environment = launch, environment
-        self.program = ROOT / "build" / "peers" / f"all_reduce_{name}"
+        self.program = ROOT / "build" / "peers" / f"collective_{name}"
 
     def find(self) -> None:
         compiler, launcher = f"mpicc.{self.name}", f"mpirun.{self.name}"
@@ -262,12 +265,16 @@ class Mpi(Peer):
             if shutil.which(tool) is None:
                 raise LibraryError(f"no {tool}: bench/compare --install")
         self.program.parent.mkdir(parents=True, exist_ok=True)
-        run_program([compiler, "-O2", "-o", self.program, PROGRAMS / "mpi_all_reduce.c"])
+        run_program([compiler, "-O2", "-o", self.program, PROGRAMS / "mpi_collective.c"])
         lines = run_program([launcher, "--version"], self.environment).splitlines()
         self.version = next((line.split()[-1] for line in lines if "Version:" in line or "(Open" in line), "")
 
     def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
-        command = [f"mpirun.{self.name}", *self.launch, "-np", str(ranks), self.program, str(seconds), *map(str, sizes)]
+        return self.run_named("all_reduce", ranks, sizes, seconds)
+
+    def run_named(self, collective: str, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+        program = [self.program, collective, str(seconds), *map(str, sizes)]
+        command = [f"mpirun.{self.name}", *self.launch, "-np", str(ranks), *program]
         return parse_lines(self.name, run_program(command, self.environment))
 
 

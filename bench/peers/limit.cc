@@ -1,6 +1,9 @@
-// The limit of memory for an in-place f32 sum all_reduce among ranks of one host: a team of threads sums the ranks' buffers and writes
-// the sum over each, so that every byte is read once and written once, nothing is copied and nobody waits for anybody.
-//   usage: limit RANKS SECONDS BYTES...      prints a line of JSON a size, as the other programs here do
+// The limit of memory for a collective on f32 among ranks of one host: a team of threads reads every input once and writes every output
+// once, nothing is copied on the way and nobody waits for anybody. In place, as bench/collectives.py measures: a rank's own block is not moved.
+//   usage: limit COLLECTIVE RANKS SECONDS BYTES...      prints a line of JSON a size, as the other programs here do
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -10,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,20 +33,68 @@ float* allocate(std::size_t bytes) {
   return floats;
 }
 
-template <int kRanks>
-void sum_over_all(float* const* buffers, int, std::size_t from, std::size_t to) {
-  for (std::size_t i = from; i < to; i += kFloats) {
-    Line sum = *reinterpret_cast<const Line*>(buffers[0] + i);
-    for (int r = 1; r < kRanks; r++) sum += *reinterpret_cast<const Line*>(buffers[r] + i);
-    for (int r = 0; r < kRanks; r++) *reinterpret_cast<Line*>(buffers[r] + i) = sum;
+/// Lines [from, to) of `count` lines: summed over `in` and written to each of `out`.
+struct Job {
+  std::vector<const float*> in;
+  std::vector<float*> out;
+  std::size_t lines;
+};
+
+template <int kIn, int kOut, bool kAroundCaches>
+void work_on(const Job& job, std::size_t from, std::size_t to) {
+  const int ins = kIn ? kIn : static_cast<int>(job.in.size()), outs = kOut ? kOut : static_cast<int>(job.out.size());
+  for (std::size_t i = from * kFloats; i < to * kFloats; i += kFloats) {
+    Line sum = *reinterpret_cast<const Line*>(job.in[0] + i);
+    for (int r = 1; r < ins; r++) sum += *reinterpret_cast<const Line*>(job.in[r] + i);
+    for (int r = 0; r < outs; r++) {
+      auto* to_line = reinterpret_cast<Line*>(job.out[r] + i);
+#ifdef __SSE2__
+      if constexpr (kAroundCaches) {
+        for (int k = 0; k < 4; k++) _mm_stream_ps(job.out[r] + i + 4 * k, reinterpret_cast<const __m128*>(&sum)[k]);
+        continue;
+      }
+#endif
+      *to_line = sum;
+    }
   }
 }
-void sum_over_any(float* const* buffers, int ranks, std::size_t from, std::size_t to) {
-  for (std::size_t i = from; i < to; i += kFloats) {
-    Line sum = *reinterpret_cast<const Line*>(buffers[0] + i);
-    for (int r = 1; r < ranks; r++) sum += *reinterpret_cast<const Line*>(buffers[r] + i);
-    for (int r = 0; r < ranks; r++) *reinterpret_cast<Line*>(buffers[r] + i) = sum;
+
+template <bool kAroundCaches>
+auto choose_work(const Job& job) {
+  const std::size_t ins = job.in.size(), outs = job.out.size();
+  if (ins == 1 && outs == 1) return work_on<1, 1, kAroundCaches>;
+  if (ins == 2 && outs == 2) return work_on<2, 2, kAroundCaches>;
+  if (ins == 4 && outs == 4) return work_on<4, 4, kAroundCaches>;
+  if (ins == 8 && outs == 8) return work_on<8, 8, kAroundCaches>;
+  return work_on<0, 0, kAroundCaches>;
+}
+
+/// All that the collective has to do; `inputs` and `outputs` of the ranks are the same where it is in place.
+std::vector<Job> jobs_of(const std::string& name, const std::vector<float*>& inputs, const std::vector<float*>& outputs,
+                         std::size_t lines) {
+  const std::size_t n = inputs.size(), part = std::max<std::size_t>(1, lines / n);
+  const std::vector<const float*> all(inputs.begin(), inputs.end());
+  std::vector<Job> jobs;
+  const auto block = [&](float* of, std::size_t r) { return of + r * part * kFloats; };
+  if (name == "all_reduce") jobs.push_back({all, inputs, lines});
+  if (name == "reduce") jobs.push_back({all, {inputs[0]}, lines});
+  if (name == "broadcast") jobs.push_back({{inputs[0]}, {inputs.begin() + 1, inputs.end()}, lines});
+  if (name == "send") jobs.push_back({{inputs[0]}, {inputs[1]}, lines});
+  for (std::size_t r = 0; r < n; r++) {
+    std::vector<const float*> blocks;
+    std::vector<float*> others;
+    for (std::size_t q = 0; q < n; q++) {
+      blocks.push_back(block(inputs[q], r));
+      if (q != r) others.push_back(block(inputs[q], r));
+    }
+    if (name == "reduce_scatter") jobs.push_back({blocks, {block(inputs[r], r)}, part});
+    if (name == "all_gather") jobs.push_back({{block(inputs[r], r)}, others, part});
+    if (name == "gather" && r != 0) jobs.push_back({{block(inputs[r], r)}, {block(inputs[0], r)}, part});
+    if (name == "scatter" && r != 0) jobs.push_back({{block(inputs[0], r)}, {block(inputs[r], r)}, part});
+    if (name == "all_to_all")
+      for (std::size_t q = 0; q < n; q++) jobs.push_back({{block(inputs[q], r)}, {block(outputs[r], q)}, part});
   }
+  return jobs;
 }
 
 /// A meeting point that costs as little as one can.
@@ -72,30 +124,34 @@ int cores() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-double median_seconds(int ranks, std::size_t bytes, double budget) {
-  const std::size_t lines = std::max<std::size_t>(1, bytes / sizeof(Line));
-  std::vector<float*> buffers;
-  for (int r = 0; r < ranks; r++) buffers.push_back(allocate(lines * sizeof(Line)));
+struct Problem {
+  std::string collective;
+  int ranks;
+  std::size_t bytes;
+  double budget;  ///< seconds
+};
+
+/// The median over rounds, with ordinary stores or such that go around the caches.
+double median_seconds(const Problem& p, const std::vector<Job>& jobs, bool around_caches) {
+  const std::size_t lines = std::max<std::size_t>(1, p.bytes / sizeof(Line));
   const int team = std::min<int>(cores(), static_cast<int>(std::min<std::size_t>(lines, 1024)));
-  const auto work = ranks == 2   ? sum_over_all<2>
-                    : ranks == 4 ? sum_over_all<4>
-                    : ranks == 8 ? sum_over_all<8>
-                                 : sum_over_any;
   Meeting meeting(team);
   std::atomic<bool> more{true};
   std::vector<double> seconds;
   const auto member = [&](int t) {
-    const std::size_t share = lines / team, rest = lines % team, index = static_cast<std::size_t>(t);
-    const std::size_t from = index * share + std::min(index, rest), to = from + share + (index < rest ? 1 : 0);
     const auto begin = Clock::now();
     for (int round = 0; more; round++) {
       meeting.arrive();
       const auto start = Clock::now();
-      work(buffers.data(), ranks, from * kFloats, to * kFloats);
+      for (const Job& job : jobs) {
+        const std::size_t share = job.lines / team, rest = job.lines % team, index = static_cast<std::size_t>(t);
+        const std::size_t from = index * share + std::min(index, rest), to = from + share + (index < rest ? 1 : 0);
+        (around_caches ? choose_work<true>(job) : choose_work<false>(job))(job, from, to);
+      }
       meeting.arrive();
       const auto end = Clock::now();
       if (t == 0 && round >= 5) seconds.push_back(std::chrono::duration<double>(end - start).count());
-      if (t == 0) more = seconds.size() < 10 || std::chrono::duration<double>(end - begin).count() < budget;
+      if (t == 0) more = seconds.size() < 10 || std::chrono::duration<double>(end - begin).count() < p.budget;
       meeting.arrive();
     }
   };
@@ -103,19 +159,32 @@ double median_seconds(int ranks, std::size_t bytes, double budget) {
   for (int t = 1; t < team; t++) others.emplace_back(member, t);
   member(0);
   for (std::thread& t : others) t.join();
-  for (float* buffer : buffers) std::free(buffer);
   std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
   return seconds[seconds.size() / 2];
+}
+
+double best_seconds(Problem p) {
+  const std::size_t lines = std::max<std::size_t>(1, p.bytes / sizeof(Line)), room = (lines + p.ranks) * sizeof(Line);
+  std::vector<float*> inputs, outputs;
+  for (int r = 0; r < p.ranks; r++) inputs.push_back(allocate(room));
+  for (int r = 0; r < p.ranks; r++) outputs.push_back(p.collective == "all_to_all" ? allocate(room) : inputs[r]);
+  const std::vector<Job> jobs = jobs_of(p.collective, inputs, outputs, lines);
+  if (jobs.empty()) std::fprintf(stderr, "no collective %s\n", p.collective.c_str()), std::exit(2);
+  p.budget /= 2;
+  const double seconds = std::min(median_seconds(p, jobs, false), median_seconds(p, jobs, true));
+  for (int r = 0; r < p.ranks; r++) {
+    if (outputs[r] != inputs[r]) std::free(outputs[r]);
+    std::free(inputs[r]);
+  }
+  return seconds;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) return std::fprintf(stderr, "usage: limit RANKS SECONDS BYTES...\n"), 2;
-  const int ranks = std::atoi(argv[1]);
-  for (int i = 3; i < argc; i++) {
-    const std::size_t bytes = std::strtoull(argv[i], nullptr, 10);
-    std::printf("{\"ranks\": %d, \"bytes\": %zu, \"time_us\": %.3f}\n", ranks, bytes,
-                median_seconds(ranks, bytes, std::atof(argv[2])) * 1e6);
+  if (argc < 5) return std::fprintf(stderr, "usage: limit COLLECTIVE RANKS SECONDS BYTES...\n"), 2;
+  for (int i = 4; i < argc; i++) {
+    const Problem p{argv[1], std::atoi(argv[2]), std::strtoull(argv[i], nullptr, 10), std::atof(argv[3])};
+    std::printf("{\"ranks\": %d, \"bytes\": %zu, \"time_us\": %.3f}\n", p.ranks, p.bytes, best_seconds(p) * 1e6);
   }
 }

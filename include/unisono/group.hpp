@@ -209,8 +209,8 @@ class UNISONO_API Group {
     run(c);
   }
   template <class T>
-  void send(std::span<const T> data, int dst, std::int64_t tag = 0, Options o = {}) const
-    requires(!std::same_as<T, std::byte>)
+  void send(std::span<T> data, int dst, std::int64_t tag = 0, Options o = {}) const
+    requires(!std::same_as<std::remove_const_t<T>, std::byte>)
   {
     send(std::as_bytes(data), dst, tag, o);
   }
