@@ -13,6 +13,10 @@ namespace {
 /// Beyond this, frames stay with the transport, whose buffers then fill and hold the sender back.
 constexpr std::uint64_t kKeptLimit = std::uint64_t{1} << 30;
 constexpr std::size_t kPastOperations = 64;
+/// From this length a frame is worth waiting for: more of it is in the transport than a stream reads ahead.
+constexpr std::uint64_t kWorthWaiting = 16 << 10;
+/// Buffers of kept frames that are kept in turn: so many, none larger.
+constexpr std::size_t kSpareBuffers = 8, kLargestSpare = 512 << 10;
 }  // namespace
 
 Inbox::Key Inbox::key(int rank, const FrameHeader& h) noexcept {
@@ -115,16 +119,34 @@ void Inbox::post_message(int source, std::int64_t tag, MutablePart buffer, std::
   receives_.push_back({source, tag, buffer, std::move(completion)});
 }
 
-std::optional<Sink> Inbox::keep(int rank, const FrameHeader& header) {
+Buffer Inbox::buffer(std::size_t bytes) {
+  for (Buffer& spare : spare_) {
+    if (spare.capacity() < bytes) continue;
+    Buffer found = std::exchange(spare, std::move(spare_.back()));
+    spare_.pop_back();
+    found.resize(bytes);
+    return found;
+  }
+  return Buffer(bytes);
+}
+
+void Inbox::recycle(Buffer buffer) {
+  if (buffer.capacity() == 0 || buffer.capacity() > kLargestSpare) return;
+  if (spare_.size() == kSpareBuffers) spare_.erase(spare_.begin());
+  spare_.push_back(std::move(buffer));
+}
+
+std::optional<Sink> Inbox::keep(int rank, const FrameHeader& header, bool patient) {
+  if (patient && header.length >= kWorthWaiting) return std::nullopt;
   // One frame is always kept, however large: otherwise it could never be received.
   if (kept_bytes_ > 0 && kept_bytes_ + header.length > kKeptLimit) return std::nullopt;
   auto parcel = std::make_shared<Parcel>();
   parcel->header = header;
   parcel->rank = rank;
-  parcel->data.resize(header.length);
+  parcel->data = buffer(header.length);
   kept_bytes_ += header.length;
   Sink sink;
-  sink.parts = {MutablePart(parcel->data)};
+  sink.parts = {parcel->data.span()};
   sink.parcel = parcel;
   if (header.kind == FrameKind::message)
     messages_.push_back(parcel);
@@ -133,7 +155,8 @@ std::optional<Sink> Inbox::keep(int rank, const FrameHeader& header) {
   return sink;
 }
 
-std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::optional<Discord>& discord) {
+std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::optional<Discord>& discord,
+                                    bool patient) {
   if (header.kind == FrameKind::message) {
     for (auto it = receives_.begin(); it != receives_.end(); ++it) {
       if ((it->source >= 0 && it->source != rank) || it->tag != static_cast<std::int64_t>(header.sequence)) continue;
@@ -143,7 +166,7 @@ std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::op
       receives_.erase(it);
       return sink;
     }
-    return keep(rank, header);
+    return keep(rank, header, patient);
   }
   discord = check(rank, header);
   if (discord) return Sink{};
@@ -162,7 +185,7 @@ std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::op
       return sink;
     }
   }
-  return keep(rank, header);
+  return keep(rank, header, patient);
 }
 
 void Inbox::finish_message(const FrameHeader& header, int rank, std::size_t room,
@@ -187,6 +210,7 @@ void Inbox::deliver(Parcel& parcel, Sink& into, Deferred& deferred) {
     room += p.size();
   }
   kept_bytes_ -= parcel.header.length;
+  recycle(std::move(parcel.data));
   if (into.flag != nullptr) into.flag->store(kStepDone, std::memory_order_release);
   if (into.completion) finish_message(parcel.header, parcel.rank, room, into.completion, deferred);
 }

@@ -16,11 +16,28 @@
 
 namespace unisono::engine {
 
+/// Memory that is not filled with zeros first, as all of it is about to be written.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::size_t size) : memory_(new std::byte[size]), size_(size), capacity_(size) {}
+  std::byte* data() const noexcept { return memory_.get(); }
+  std::size_t size() const noexcept { return size_; }
+  std::size_t capacity() const noexcept { return capacity_; }
+  /// At most capacity().
+  void resize(std::size_t size) noexcept { size_ = size; }
+  std::span<std::byte> span() const noexcept { return {memory_.get(), size_}; }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
 /// A frame that came before its receive. `claim` is set when the receive is posted while the payload is still coming.
 struct Parcel {
   FrameHeader header;
   int rank = -1;
-  std::vector<std::byte> data;
+  Buffer data;
   bool complete = false;
   std::optional<Sink> claim;
 };
@@ -66,8 +83,10 @@ class Inbox {
   bool idle() const noexcept { return receives_.empty(); }
 
   // --- frames -----------------------------------------------------------------------------------------------------
-  /// Nothing: too much is being kept already.
-  std::optional<Sink> on_frame(int rank, const FrameHeader& header, std::optional<Discord>& discord);
+  /// Nothing: too much is being kept already, or, where the caller is `patient`, the frame is large and its receive is not posted
+  /// yet: left with the transport for a moment it need not be copied.
+  std::optional<Sink> on_frame(int rank, const FrameHeader& header, std::optional<Discord>& discord,
+                               bool patient = false);
   void on_payload(int rank, const FrameHeader& header, Sink& sink, Deferred& deferred);
 
   /// Let go of everything that was posted (or only of the receive of `only`), completing it with `status`.
@@ -92,7 +111,9 @@ class Inbox {
   using Key = std::uint64_t;
   static Key key(int rank, const FrameHeader& h) noexcept;
   std::optional<Discord> check(int rank, const FrameHeader& header) const;
-  std::optional<Sink> keep(int rank, const FrameHeader& header);
+  std::optional<Sink> keep(int rank, const FrameHeader& header, bool patient);
+  Buffer buffer(std::size_t bytes);
+  void recycle(Buffer buffer);
   void deliver(Parcel& parcel, Sink& into, Deferred& deferred);
   static void finish_message(const FrameHeader& header, int rank, std::size_t room,
                              const std::shared_ptr<Completion>& completion, Deferred& deferred);
@@ -110,6 +131,7 @@ class Inbox {
   std::list<Receive> receives_;
   std::list<std::shared_ptr<Parcel>> messages_;
   std::uint64_t kept_bytes_ = 0;
+  std::vector<Buffer> spare_;  ///< of parcels that were delivered: new memory costs more than the copy
 };
 
 }  // namespace unisono::engine

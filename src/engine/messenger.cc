@@ -14,6 +14,10 @@ using transport::Event;
 using transport::MutablePart;
 
 namespace {
+/// Up to so many sockets are read without asking first which of them is ready: that question costs as much.
+constexpr std::size_t kFewSockets = 4;
+/// One look in so many is one at everything; a socket that would take no more is tried again with every few.
+constexpr std::uint32_t kQuickLooks = 32, kWriteAgain = 4;
 /// Run callbacks after the lock is gone.
 void run(Completion::Callbacks callbacks) {
   for (auto& c : callbacks) c();
@@ -143,60 +147,78 @@ void Messenger::send_message(std::uint64_t id, int rank, std::int64_t tag, Const
 
 // --- progress --------------------------------------------------------------------------------------------------------
 
-bool Messenger::poll(bool deep) {
+bool Messenger::poll(Look look) {
   Completion::Callbacks callbacks;
   bool moved = false;
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
-    moved = poll_locked(deep);
+    moved = poll_locked(look);
     callbacks = deferred_.take();
   }
   run(std::move(callbacks));
   return moved;
 }
 
-bool Messenger::poll_locked(bool deep) {
+bool Messenger::poll_locked(Look look) {
   bool moved = false;
   for (Stream* s : memory_streams_) {
     moved |= s->read(*this);
     if (!s->idle()) moved |= s->flush(deferred_);
     if (s->state() != Stream::State::open) ended_.push_back(s);
   }
-  if (deep) {
-    ready_.clear();
-    poller_.poll(ready_);
-    bool others = connecting_ > 0;
-    for (const int fd : ready_) {
-      const auto it = by_fd_.find(fd);
-      if (it == by_fd_.end()) {
-        others = true;
-        continue;
-      }
-      Stream* s = it->second;
+  if (look == Look::quick && connecting_ == 0 && by_fd_.size() <= kFewSockets && ++quick_looks_ < kQuickLooks)
+    moved |= look_at_sockets();
+  else if (look != Look::memory)
+    moved |= look_at_all();
+  for (Stream* s : std::exchange(ended_, {})) {
+    on_stream_end(*s);
+    moved = true;
+  }
+  return moved;
+}
+
+bool Messenger::look_at_sockets() {
+  bool moved = false;
+  for (auto& [fd, s] : by_fd_) {
+    const bool came = s->read(*this);
+    if (s->state() != Stream::State::open) ended_.push_back(s);
+    // Who reads from us sends to us, too, as a rule.
+    if (!s->idle() && (came || quick_looks_ % kWriteAgain == 0)) moved |= s->flush(deferred_);
+    moved |= came;
+  }
+  return moved;
+}
+
+bool Messenger::look_at_all() {
+  bool moved = false;
+  quick_looks_ = 0;
+  ready_.clear();
+  poller_.poll(ready_);
+  bool others = connecting_ > 0;
+  for (const int fd : ready_) {
+    const auto it = by_fd_.find(fd);
+    if (it == by_fd_.end()) {
+      others = true;
+      continue;
+    }
+    Stream* s = it->second;
+    moved |= s->read(*this);
+    if (s->state() != Stream::State::open) ended_.push_back(s);
+  }
+  for (auto& [fd, s] : by_fd_) {
+    if (s->holds_input()) {  // no event will come for that
       moved |= s->read(*this);
       if (s->state() != Stream::State::open) ended_.push_back(s);
     }
-    for (auto& [fd, s] : by_fd_) {
-      if (s->holds_input()) {  // no event will come for that
-        moved |= s->read(*this);
-        if (s->state() != Stream::State::open) ended_.push_back(s);
-      }
-      if (!s->idle()) {
-        moved |= s->flush(deferred_);
-        poller_.want_write(fd, !s->idle());
-      }
-    }
-    const TimePoint now = clock_.now();
-    for (auto& t : transports_)
-      if (others || t->next_deadline() <= now) t->poll(now, events_);
-    for (Event& e : std::exchange(events_, {})) {
-      on_event(std::move(e));
-      moved = true;
-    }
+    if (!s->idle()) moved |= s->flush(deferred_);
+    poller_.want_write(fd, !s->idle());
   }
-  for (Stream* s : std::exchange(ended_, {})) {
-    on_stream_end(*s);
+  const TimePoint now = clock_.now();
+  for (auto& t : transports_)
+    if (others || t->next_deadline() <= now) t->poll(now, events_);
+  for (Event& e : std::exchange(events_, {})) {
+    on_event(std::move(e));
     moved = true;
   }
   return moved;
@@ -252,12 +274,14 @@ void Messenger::on_event(Event event) {
 
 /// Read what a peer has sent before its end: it may say why.
 void Messenger::drain(int index) {
+  const bool within = std::exchange(draining_, true);
   // By position: reading can add streams to the vector, never remove one.
   for (std::size_t i = 0; i < peers_[index].streams.size(); i++) {
     Stream* s = peers_[index].streams[i].get();
     while (s->read(*this)) {
     }
   }
+  draining_ = within;
 }
 
 void Messenger::on_stream_end(Stream& stream) {
@@ -281,8 +305,8 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
   const auto keep_bytes = [&]() -> std::optional<Sink> {
     Sink sink;
     sink.parcel = std::make_shared<Parcel>();
-    sink.parcel->data.resize(std::min<std::uint64_t>(header.length, 1 << 20));
-    sink.parts = {MutablePart(sink.parcel->data)};
+    sink.parcel->data = Buffer(std::min<std::uint64_t>(header.length, 1 << 20));
+    sink.parts = {sink.parcel->data.span()};
     return sink;
   };
   if (header.kind == FrameKind::abort) return keep_bytes();
@@ -304,7 +328,8 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
   const int rank = rank_of(*group, stream.peer());
   if (rank < 0) return Sink{};
   std::optional<Discord> discord;
-  auto sink = group->inbox.on_frame(rank, header, discord);
+  const bool patient = !draining_ && stream.patient();
+  auto sink = group->inbox.on_frame(rank, header, discord, patient);
   if (discord) report_discord(header.group, *group, *discord);
   return sink;
 }
@@ -321,7 +346,7 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
     }
     case FrameKind::abort: {
       if (!sink.parcel) return;
-      auto record = AbortRecord::decode(sink.parcel->data);
+      auto record = AbortRecord::decode(sink.parcel->data.span());
       if (record)
         on_abort(stream.peer(), *record);
       else
@@ -330,7 +355,7 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
     }
     case FrameKind::probe:
       if (GroupState* probed = find(header.group); probed != nullptr && sink.parcel)
-        probed->inbox.merge_begun(sink.parcel->data);
+        probed->inbox.merge_begun(sink.parcel->data.span());
       return;
     case FrameKind::goodbye:
       peer_left(stream.peer());
@@ -356,9 +381,9 @@ void Messenger::leave(TimePoint deadline) {
     });
   };
   while (pending() && clock_.now() < deadline) {
-    if (poll(true)) continue;
+    if (poll(Look::all)) continue;
     poller_.prepare();
-    if (poll(true) || !pending()) {
+    if (poll(Look::all) || !pending()) {
       poller_.cancel();
       continue;
     }

@@ -30,6 +30,13 @@ struct PeerAddress {
   std::string address;
 };
 
+/// How closely poll() looks.
+enum class Look : std::uint8_t {
+  memory,  ///< links that are memory: no call into the kernel
+  quick,   ///< also sockets, by the shortest way, with a look at everything now and then: for whoever polls in a loop
+  all      ///< descriptors, connections and processes; and the poller knows then what to wake a sleeper for
+};
+
 /// Thread-safety: any thread; one lock inside. Callbacks of completions run without it.
 class Messenger final : private FrameHandler {
  public:
@@ -90,10 +97,9 @@ class Messenger final : private FrameHandler {
   void cancel(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
   // --- progress -----------------------------------------------------------------------------------------------------
-  /// Move what can be moved. `deep`: also look at descriptors, connections and processes (calls into the kernel). False when
-  /// nothing moved, or when another thread is at it.
-  bool poll(bool deep);
-  /// Whether some link needs the kernel to be asked (so that a waiting loop polls deep each time).
+  /// Move what can be moved. False when nothing moved, or when another thread is at it.
+  bool poll(Look look);
+  /// Whether some link needs the kernel to be asked (so that a waiting loop looks there each time).
   bool kernel_links() const noexcept { return kernel_links_.load(std::memory_order_relaxed); }
   /// When poll must be called at the latest while the process sleeps.
   TimePoint next_deadline() const;
@@ -134,7 +140,9 @@ class Messenger final : private FrameHandler {
   void report_discord(std::uint64_t id, GroupState& group, const Discord& discord);
   void flood(const AbortRecord& record, std::span<const int> peers);
   std::string describe_peer(int peer) const;
-  bool poll_locked(bool deep);
+  bool poll_locked(Look look);
+  bool look_at_sockets();
+  bool look_at_all();
   GroupState* find(std::uint64_t group);
   std::vector<bool> gone_locked(const GroupState& group) const;
   Status gone_status(const GroupState& group, int rank) const;
@@ -158,6 +166,8 @@ class Messenger final : private FrameHandler {
   std::vector<Stream*> ended_;
   std::atomic<bool> kernel_links_{false};
   int connecting_ = 0;
+  std::uint32_t quick_looks_ = 0;  ///< since the last look at everything
+  bool draining_ = false;
   Status death_;  ///< the first
   TimePoint death_at_{};
   Deferred deferred_;

@@ -12,21 +12,38 @@ using transport::MutablePart;
 
 namespace {
 constexpr std::size_t kMaxParts = 64;  // iovecs a call
+/// Reading stops behind so much payload: whoever reduces it finds it in the caches.
+constexpr std::size_t kTurn = 1 << 20;
+/// No further frame is added to a call that writes so much; a frame that is a little longer is not cut.
+constexpr std::size_t kEnough = 1 << 20, kMaxWrite = 2 * kEnough;
 
-/// The unwritten rest of a frame, appended to `parts`.
-void append_rest(const OutFrame& frame, std::vector<ConstPart>& parts) {
-  std::size_t skip = frame.written;
-  const auto add = [&](ConstPart p) {
-    if (skip >= p.size()) {
-      skip -= p.size();
-      return;
+/// What one call writes.
+struct Batch {
+  std::array<ConstPart, kMaxParts> parts;
+  std::size_t count = 0, bytes = 0;
+
+  bool full() const { return count == kMaxParts || bytes == kMaxWrite; }
+  void add(ConstPart part) {
+    if (full() || part.empty()) return;
+    part = part.first(std::min(part.size(), kMaxWrite - bytes));
+    parts[count++] = part;
+    bytes += part.size();
+  }
+  /// The unwritten rest of a frame.
+  void add_rest(const OutFrame& frame) {
+    std::size_t skip = frame.written;
+    const auto add_behind = [&](ConstPart p) {
+      const std::size_t passed = std::min(skip, p.size());
+      skip -= passed;
+      add(p.subspan(passed));
+    };
+    add_behind(std::as_bytes(std::span(&frame.header, 1)));
+    for (const ConstPart& p : frame.parts) {
+      if (full()) return;
+      add_behind(p);
     }
-    parts.push_back(p.subspan(skip));
-    skip = 0;
-  };
-  add(std::as_bytes(std::span(&frame.header, 1)));
-  for (const ConstPart& p : frame.parts) add(p);
-}
+  }
+};
 }  // namespace
 
 void Stream::note(const Io& io) {
@@ -38,13 +55,9 @@ void Stream::note(const Io& io) {
 bool Stream::flush(Deferred& deferred) {
   bool moved = false;
   while (!queue_.empty() && writable_ && state_ == State::open) {
-    std::vector<ConstPart> parts;
-    for (const OutFrame& frame : queue_) {
-      append_rest(frame, parts);
-      if (parts.size() >= kMaxParts) break;
-    }
-    if (parts.size() > kMaxParts) parts.resize(kMaxParts);
-    const Io io = link_->write(parts);
+    Batch batch;
+    for (auto frame = queue_.begin(); frame != queue_.end() && batch.bytes < kEnough; ++frame) batch.add_rest(*frame);
+    const Io io = link_->write(std::span(batch.parts).first(batch.count));
     if (io.state != Io::State::ok) {
       // A peer that closed may still have left us bytes (its reason for closing): only reading ends the stream.
       writable_ = false;
@@ -63,23 +76,39 @@ bool Stream::flush(Deferred& deferred) {
       if (front.completion) deferred.add(front.completion->complete({}));
       queue_.pop_front();
     }
+    if (io.bytes < batch.bytes && link_->fd() >= 0) return moved;  // full: asking again would be a call for nothing
   }
   return moved;
 }
 
 bool Stream::read(FrameHandler& handler) {
   bool moved = false;
+  drained_ = false;
+  std::uint64_t payload = 0;
   // A bounded number of frames a turn, so that one busy peer does not starve the others.
-  for (int frames = 0; frames < 16; frames++) {
+  for (int frames = 0; frames < 16 && payload < kTurn; frames++) {
     if (!have_header_ && !read_header(moved)) break;
+    payload += header_.length;
     if (!read_payload(handler, moved)) break;
   }
   return moved;
 }
 
+/// Bytes that the link had for `parts`; 0 at its end, too.
+std::size_t Stream::take(std::span<const MutablePart> parts) {
+  if (state_ != State::open || drained_) return 0;
+  const Io io = link_->read(parts);
+  note(io);
+  if (io.state != Io::State::ok) return 0;
+  // A socket that had less than was asked for is empty: asking again would be a call for nothing. Memory may just end there.
+  std::size_t room = 0;
+  for (const MutablePart& p : parts) room += p.size();
+  drained_ = io.bytes < room && link_->fd() >= 0;
+  return io.bytes;
+}
+
 bool Stream::read_header(bool& moved) {
   while (buffer_end_ - buffer_begin_ < sizeof(FrameHeader)) {
-    if (state_ != State::open) return false;
     if (buffer_begin_ > 0) {
       std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffer_end_ - buffer_begin_);
       buffer_end_ -= buffer_begin_;
@@ -88,10 +117,9 @@ bool Stream::read_header(bool& moved) {
     // Memory is read without calls into the kernel: there nothing is gained by reading ahead.
     const std::size_t limit = link_->fd() >= 0 ? buffer_.size() : sizeof(FrameHeader);
     const MutablePart into(buffer_.data() + buffer_end_, limit - buffer_end_);
-    const Io io = link_->read(std::span(&into, 1));
-    note(io);
-    if (io.state != Io::State::ok || io.bytes == 0) return false;
-    buffer_end_ += io.bytes;
+    const std::size_t got = take(std::span(&into, 1));
+    if (got == 0) return false;
+    buffer_end_ += got;
     moved = true;
   }
   std::memcpy(&header_, buffer_.data() + buffer_begin_, sizeof header_);
@@ -102,6 +130,7 @@ bool Stream::read_header(bool& moved) {
     return false;
   }
   have_header_ = true;
+  asked_ = 0;
   remaining_ = header_.length;
   return true;
 }
@@ -109,7 +138,12 @@ bool Stream::read_header(bool& moved) {
 bool Stream::read_payload(FrameHandler& handler, bool& moved) {
   if (!sink_) {
     sink_ = handler.on_frame(*this, header_);
-    if (!sink_) return false;
+    if (!sink_) {
+      // Bytes in memory wake nobody who goes to sleep now: not before the frame is taken.
+      moved |= patient() && link_->fd() < 0;
+      asked_++;
+      return false;
+    }
     sink_part_ = sink_offset_ = 0;
   }
   std::array<std::byte, 16384> dropped;
@@ -131,11 +165,8 @@ bool Stream::read_payload(FrameHandler& handler, bool& moved) {
       std::memcpy(parts[0].data(), buffer_.data() + buffer_begin_, got);
       buffer_begin_ += got;
     } else {
-      if (state_ != State::open) return false;
-      const Io io = link_->read(std::span(parts.data(), count));
-      note(io);
-      if (io.state != Io::State::ok || io.bytes == 0) return false;
-      got = io.bytes;
+      got = take(std::span(parts.data(), count));
+      if (got == 0) return false;
     }
     moved = true;
     remaining_ -= got;

@@ -66,8 +66,11 @@ class Stream {
   void enqueue(OutFrame frame) { queue_.push_back(std::move(frame)); }
   /// Write what can be written; whether anything was.
   bool flush(Deferred& deferred);
-  /// Read what is there; whether anything was.
+  /// Read what is there, up to a few hundred KiB, so that what came is used while it is in the caches; whether anything was.
   bool read(FrameHandler& handler);
+  /// Whether the frame in front can be left where it is for a moment. After so many questions it is time to take it: what is behind
+  /// it may be what everybody waits for.
+  bool patient() const noexcept { return asked_ < kPatience; }
   /// Whether read() has something to do although the kernel may have nothing new: frames that were read ahead, or one whose
   /// handler said "not now".
   bool holds_input() const noexcept {
@@ -78,8 +81,11 @@ class Stream {
   void forget(std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred);
 
  private:
+  static constexpr std::uint32_t kPatience = 40;
+
   bool read_header(bool& moved);
   bool read_payload(FrameHandler& handler, bool& moved);
+  std::size_t take(std::span<const transport::MutablePart> parts);
   void note(const transport::Io& io);
 
   std::unique_ptr<transport::Link> link_;
@@ -94,6 +100,8 @@ class Stream {
   std::size_t buffer_begin_ = 0, buffer_end_ = 0;
   FrameHeader header_;
   bool have_header_ = false;
+  bool drained_ = false;     ///< this turn the kernel gave less than was asked for: it has no more
+  std::uint32_t asked_ = 0;  ///< how often the handler has said "not now" to the frame in front
   std::optional<Sink> sink_;
   std::size_t sink_part_ = 0, sink_offset_ = 0;
   std::uint64_t remaining_ = 0;

@@ -13,12 +13,14 @@ class ModestWait {
  public:
   explicit ModestWait(const Clock& clock) noexcept : clock_(clock) {}
   void reset() noexcept { since_ = TimePoint{}; }
-  /// False when it is time to sleep.
-  bool pause() noexcept {
-    constexpr Duration kAwake = std::chrono::milliseconds(1), kTurn = std::chrono::microseconds(100);
+  /// False when it is time to sleep. News from sockets come with milliseconds between them and wake who sleeps; who stays awake
+  /// for them keeps a core from one of the threads that compute, even if it yields all the time: the scheduler takes that for work.
+  bool pause(bool sockets) noexcept {
+    constexpr Duration kTurn = std::chrono::microseconds(100);
+    const Duration awake = sockets ? Duration(std::chrono::microseconds(20)) : std::chrono::milliseconds(1);
     const TimePoint before = clock_.now();
     if (since_ == TimePoint{}) since_ = before;
-    if (before - since_ > kAwake) return false;
+    if (before - since_ > awake) return false;
     ::sched_yield();
     return clock_.now() - before < kTurn;
   }
@@ -107,10 +109,10 @@ void Progress::run() {
     }
     ModestWait waiter(clock_);
     while (!unwanted()) {
-      const bool moved = advance_all() | messenger_.poll(true);
+      const bool moved = advance_all() | messenger_.poll(engine::Look::all);
       if (moved)
         waiter.reset();
-      else if (!waiter.pause()) {
+      else if (!waiter.pause(messenger_.kernel_links())) {
         thread_parked_.store(true);
         park(saturating_add(clock_.now(), std::chrono::milliseconds(100)), [&] { return advance_all(); }, unwanted);
         thread_parked_.store(false);

@@ -112,7 +112,7 @@ void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
     parked_ = true;
     parkings_++;
   }
-  if (advance() || messenger_.poll(true) || done()) {
+  if (advance() || messenger_.poll(engine::Look::all) || done()) {
     poller_.cancel();
   } else {
     const TimePoint now = clock_.now();
@@ -121,7 +121,7 @@ void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
       poller_.wait(wake - now);
     else
       poller_.cancel();
-    messenger_.poll(true);
+    messenger_.poll(engine::Look::all);
   }
   {
     const std::lock_guard lock(news_mutex_);
@@ -147,7 +147,7 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     if (done()) return Outcome::done;
     // Memory is looked at each time; the kernel is asked now and then, unless it holds what we wait for.
     const bool asks = messenger_.kernel_links();
-    moved |= messenger_.poll(asks || round % 64 == 63);
+    moved |= messenger_.poll(asks ? engine::Look::quick : round % 64 == 63 ? engine::Look::all : engine::Look::memory);
     if (done()) return Outcome::done;
     if (round % 256 == 255) {
       const TimePoint now = clock_.now();

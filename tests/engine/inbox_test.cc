@@ -96,6 +96,47 @@ TEST(Inbox, AnotherSignatureIsDiscordWheneverItComes) {
   EXPECT_TRUE(arrive(after, 1, frame(1, 0, 4, kMax), "xxxx", deferred));
 }
 
+TEST(Inbox, WhoIsPatientLeavesALargeFrameUntilItsReceiveIsPosted) {
+  constexpr std::uint64_t kLarge = 64 << 10;
+  Inbox inbox(2);
+  std::optional<Discord> discord;
+  EXPECT_FALSE(inbox.begin(1, kSum));
+  EXPECT_FALSE(inbox.on_frame(1, frame(1, 0, kLarge), discord, true));
+  EXPECT_TRUE(inbox.on_frame(1, frame(1, 1, 64), discord, true)) << "a small one is cheaper to copy than to wait for";
+  std::string buffer(kLarge, '.');
+  StepFlag flag{1};
+  EXPECT_FALSE(inbox.post(1, frame(1, 0, kLarge), parts(buffer), &flag));
+  const auto sink = inbox.on_frame(1, frame(1, 0, kLarge), discord, true);
+  ASSERT_TRUE(sink);
+  EXPECT_EQ(reinterpret_cast<char*>(sink->parts[0].data()), buffer.data());
+  EXPECT_TRUE(inbox.on_frame(1, frame(1, 2, kLarge), discord, false)) << "in the end it is kept";
+  EXPECT_FALSE(discord);
+}
+
+TEST(Inbox, TheMemoryOfADeliveredFrameServesTheNextOne) {
+  Inbox inbox(2);
+  Deferred deferred;
+  std::optional<Discord> discord;
+  const std::byte* memory = nullptr;
+  for (std::uint64_t sequence = 1; sequence <= 3; sequence++) {
+    const std::string text(static_cast<std::size_t>(1000 - sequence), static_cast<char>('a' + sequence));
+    const FrameHeader header = frame(sequence, 0, text.size());
+    auto sink = inbox.on_frame(1, header, discord);
+    ASSERT_TRUE(sink);
+    ASSERT_EQ(sink->parts[0].size(), text.size());
+    if (memory != nullptr) EXPECT_EQ(sink->parts[0].data(), memory);
+    memory = sink->parts[0].data();
+    std::memcpy(sink->parts[0].data(), text.data(), text.size());
+    inbox.on_payload(1, header, *sink, deferred);
+    EXPECT_FALSE(inbox.begin(sequence, kSum));
+    std::string buffer(text.size(), '.');
+    StepFlag flag{1};
+    EXPECT_FALSE(inbox.post(1, header, parts(buffer), &flag));
+    EXPECT_EQ(buffer, text);
+    inbox.end(sequence);
+  }
+}
+
 TEST(Inbox, AMessageOfAnotherSizeIsDiscord) {
   Deferred deferred;
   Inbox inbox(2);

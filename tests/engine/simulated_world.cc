@@ -201,7 +201,7 @@ void SimulatedWorld::connect() {
   };
   for (int turn = 0; !all_connected(); turn++) {
     if (turn > 100000) throw std::runtime_error("the simulated ranks do not connect");
-    for (auto& r : ranks_) r->messenger->poll(true);
+    for (auto& r : ranks_) r->messenger->poll(Look::all);
     clock_.advance(std::chrono::microseconds(10));
   }
   for (int r = 0; r < n; r++) {
@@ -326,7 +326,7 @@ std::string SimulatedWorld::run(const Scenario& s, int victim, int kill_after) {
     const int r = static_cast<int>(random_() % static_cast<std::uint64_t>(n));
     bool moved = false;
     if (!(dead && r == victim)) {
-      moved |= rank(r).messenger->poll(random_() % 4 == 0);
+      moved |= rank(r).messenger->poll(random_() % 4 == 0 ? Look::all : Look::memory);
       if (!over(r)) moved |= operations[static_cast<std::size_t>(r)]->advance();
     }
     clock_.advance(Duration(static_cast<std::int64_t>(random_() % 2000)));

@@ -64,7 +64,10 @@ Io TcpLink::write(std::span<const ConstPart> parts) noexcept {
   if (vectors.count == 0) return {};
   const msghdr message = vectors.message();
   while (true) {
-    const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    // One part needs no list for the kernel to copy and check, which is a tenth of a call that finds nothing to do.
+    const ssize_t n = vectors.count == 1 ? ::send(fd_.get(), vectors.parts[0].iov_base, vectors.parts[0].iov_len,
+                                                  MSG_NOSIGNAL | MSG_DONTWAIT)
+                                         : ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0) return {Io::State::ok, static_cast<std::size_t>(n), 0};
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) return {};
     if (errno != EINTR) return {Io::State::failed, 0, errno};
@@ -76,7 +79,9 @@ Io TcpLink::read(std::span<const MutablePart> parts) noexcept {
   if (vectors.count == 0) return {};
   msghdr message = vectors.message();
   while (true) {
-    const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+    const ssize_t n = vectors.count == 1
+                          ? ::recv(fd_.get(), vectors.parts[0].iov_base, vectors.parts[0].iov_len, MSG_DONTWAIT)
+                          : ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
     if (n > 0) return {Io::State::ok, static_cast<std::size_t>(n), 0};
     if (n == 0) {
       over_ = true;
