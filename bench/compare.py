@@ -17,12 +17,13 @@ from pathlib import Path
 
 import collectives
 import libraries
+import network
 import report
 import torch_pair
 from libraries import Peer, Sample
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = (*libraries.NAMES, torch_pair.NAME, collectives.NAME)
+NAMES = (*libraries.NAMES, torch_pair.NAME, collectives.NAME, *network.NAMES)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -162,6 +163,7 @@ def main() -> int:
     rows = combine(run_rounds(all_peers, args))
     pairs = measure_torch(args) if torch_pair.NAME in wanted else []
     others = collectives.measure(args) if collectives.NAME in wanted else []
+    sockets = network.measure(args, [name for name in network.NAMES if name in wanted])
     result = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine,
@@ -171,6 +173,7 @@ def main() -> int:
         "rows": rows,
         "torch": pairs,
         "collectives": others,
+        "network": sockets,
         "floors": report.check_floors(rows, {p.name: p.reason for p in all_peers}),
     }
     args.out.mkdir(parents=True, exist_ok=True)
@@ -178,11 +181,12 @@ def main() -> int:
     text = report.to_markdown(result) if all_peers else ""
     text += torch_pair.to_markdown(pairs) if pairs else ""
     text += collectives.to_markdown(others) if others else ""
+    text += network.to_markdown(sockets) if sockets else ""
     (args.out / "results.md").write_text(text)
     print(text)
     missing = report.plot(result, args.out / "bandwidth.png")
     print(f"written: {args.out}/results.json, results.md" + (f"; no plot: {missing}" if missing else ", bandwidth.png"))
-    return 1 if any(floor["verdict"] == "FAIL" for floor in [*result["floors"], *pairs, *others]) else 0
+    return 1 if any(floor["verdict"] == "FAIL" for floor in [*result["floors"], *pairs, *others, *sockets]) else 0
 
 
 if __name__ == "__main__":
