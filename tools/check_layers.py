@@ -25,7 +25,8 @@ USES: dict[str, set[str]] = {
     "engine": {"base", "kernels", "plan", "transport"},
     "group": {"base", "kernels", "plan", "transport", "rendezvous", "engine"},
     "train": set(),
-    "cli": {"base", "plan", "rendezvous"},  # the launcher serves the store: docs/design/0002-layers.md
+    "simulate": {"base", "plan"},
+    "cli": {"base", "plan", "simulate", "rendezvous"},  # the launcher serves the store: docs/design/0002-layers.md
     "bindings": {"plan"},
 }
 # Where a folder may use only some headers of another one.
@@ -37,6 +38,7 @@ THREADS = r"thread$|mutex|shared_mutex|condition_variable|future|atomic|semaphor
 FORBIDDEN: dict[str, tuple[str, str]] = {
     "include": (r"sys/|net|unistd|poll\.h|fmt/|spdlog/|nlohmann/|CLI/|openssl/", "public headers need std alone"),
     "plan": (rf"{SYSTEM}|{THREADS}|chrono|ctime|random", "plan/ is pure: no threads, sockets, clocks or chance"),
+    "simulate": (rf"{SYSTEM}|{THREADS}|chrono|ctime|random", "simulate/ is pure: its time is virtual"),
     "engine": (
         r"sys/(?!types)|net|arpa|poll\.h|unistd|pthread|time\.h|ctime|thread$|future",
         "no thread, socket or clock here",
