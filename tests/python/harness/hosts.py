@@ -34,13 +34,17 @@ def why_no_hosts() -> str | None:
 
 
 class Hosts:
-    """So many hosts, 10.77.0.1 and up, while the block lasts. mbit: what a link carries each way; 0: no limit."""
+    """So many hosts, 10.77.0.1 and up, while the block lasts. mbit: what a link carries each way; 0: no limit.
 
-    def __init__(self, count: int, mbit: int = 0) -> None:
+    An idle link saves up burst_kb that it then carries at once: with few it is never faster than mbit.
+    """
+
+    def __init__(self, count: int, mbit: int = 0, burst_kb: int = 512) -> None:
         """Make them at __enter__."""
         self.names = [f"uni{os.getpid()}-{i}" for i in range(count)]
         self._switch = f"uni{os.getpid()}-sw"
         self._mbit = mbit
+        self._burst_kb = burst_kb
         self._stack = contextlib.ExitStack()
 
     @staticmethod
@@ -81,7 +85,8 @@ class Hosts:
                 self._shape(self._switch, f"port{i}")
 
     def _shape(self, where: str, device: str) -> None:
-        shape = ["root", "tbf", "rate", f"{self._mbit}mbit", "burst", "512kb", "latency", "50ms"]
+        queue = ["latency", "50ms"] if self._burst_kb >= 512 else ["limit", "32mb"]  # nothing is dropped
+        shape = ["root", "tbf", "rate", f"{self._mbit}mbit", "burst", f"{self._burst_kb}kb", *queue]
         subprocess.run(["ip", "netns", "exec", where, "tc", "qdisc", "add", "dev", device, *shape], check=True)
 
     @staticmethod
@@ -90,7 +95,8 @@ class Hosts:
 
 
 @contextlib.contextmanager
-def _secret_file(folder: str) -> Iterator[str]:
+def secret_file(folder: str) -> Iterator[str]:
+    """A file of that folder with a job's secret."""
     path = Path(folder) / "job.key"
     path.touch(mode=0o600)
     path.write_text(secrets.token_hex(32))
@@ -109,7 +115,7 @@ def launch_on_hosts(
 ) -> Job:
     """Run function(world, **arguments) on the ranks of all hosts, each host with its own `unisono run`."""
     ranks = len(hosts.names) * ranks_per_host
-    with tempfile.TemporaryDirectory(prefix="unisono-test-") as folder, _secret_file(folder) as secret:
+    with tempfile.TemporaryDirectory(prefix="unisono-test-") as folder, secret_file(folder) as secret:
         path = Path(folder) / "job.json"
         job = {"folder": folder, "ranks": ranks, "init": {}, "task": task_of(function, arguments)}
         path.write_text(json.dumps(job))
