@@ -13,14 +13,14 @@ class ModestWait {
  public:
   explicit ModestWait(const Clock& clock) noexcept : clock_(clock) {}
   void reset() noexcept { since_ = TimePoint{}; }
-  /// False when it is time to sleep. News from sockets come with milliseconds between them and wake who sleeps; who stays awake
-  /// for them keeps a core from one of the threads that compute, even if it yields all the time: the scheduler takes that for work.
+  /// False when it is time to sleep. News from `sockets` come with long pauses between them, and a thread that stays awake for them
+  /// keeps one that computes from moving to its core, even if it yields all the time.
   bool pause(bool sockets) noexcept {
-    constexpr Duration kTurn = std::chrono::microseconds(100);
-    const Duration awake = sockets ? Duration(std::chrono::microseconds(20)) : std::chrono::milliseconds(1);
+    constexpr Duration kAwake = std::chrono::milliseconds(1), kAwakeForSockets = std::chrono::microseconds(20),
+                       kTurn = std::chrono::microseconds(100);
     const TimePoint before = clock_.now();
     if (since_ == TimePoint{}) since_ = before;
-    if (before - since_ > awake) return false;
+    if (before - since_ > (sockets ? kAwakeForSockets : kAwake)) return false;
     ::sched_yield();
     return clock_.now() - before < kTurn;
   }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <fstream>
 
 namespace unisono::transport::tcp {
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxParts = 128;  // the rest of a longer list waits for the next call: partial writes are normal
 constexpr int kUserTimeoutMs = 30000;
+constexpr int kLocalBuffer = 1 << 20;
 
 struct Vectors {
   std::array<iovec, kMaxParts> parts;
@@ -47,6 +49,20 @@ void tune(int fd) noexcept {
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+}
+
+bool allows_large_buffers() {
+  // Asking for more than the limit would be worse than not asking: it gives the limit, for good.
+  for (const char* name : {"/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"}) {
+    int limit = 0;
+    if (!(std::ifstream(name) >> limit) || limit < kLocalBuffer) return false;
+  }
+  return true;
+}
+
+void tune_local(int fd) noexcept {
+  set(fd, SOL_SOCKET, SO_SNDBUF, kLocalBuffer);
+  set(fd, SOL_SOCKET, SO_RCVBUF, kLocalBuffer);
 }
 
 TcpLink::TcpLink(Fd fd, std::string description, std::weak_ptr<Departed> departed)

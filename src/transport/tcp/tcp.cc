@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -51,6 +52,17 @@ Result<Fd> listen_on(const std::string& host) {
   if (::bind(fd.get(), address->get(), address->length) != 0 || ::listen(fd.get(), kBacklog) != 0)
     return Status::system(fmt::format("tcp: cannot listen on {} (is it an address of this host?)", host), errno);
   return fd;
+}
+
+/// Both ends have one address: the connection goes through the kernel's memory only.
+bool same_host(const Address& a, const Address& b) noexcept {
+  if (a.family() != b.family()) return false;
+  if (a.family() == AF_INET)
+    return reinterpret_cast<const sockaddr_in&>(a.storage).sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(b.storage).sin_addr.s_addr;
+  return a.family() == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6&>(a.storage).sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6&>(b.storage).sin6_addr, sizeof(in6_addr)) == 0;
 }
 
 }  // namespace
@@ -176,6 +188,7 @@ std::string TcpTransport::describe(int fd) const { return to_string(remote_addre
 
 void TcpTransport::greeted(Fd fd, const PeerId& peer, std::optional<Dial> dial, TimePoint, std::vector<Event>& events) {
   tune(fd.get());
+  if (large_buffers_ && same_host(local_address(fd.get()), remote_address(fd.get()))) tune_local(fd.get());
   Event event;
   event.peer = peer;
   event.dialed = dial.has_value();

@@ -48,6 +48,7 @@ class TcpTransport final : public Transport, public SocketKind {
 
   std::unique_ptr<Watch> watch_;
   std::string address_;
+  bool large_buffers_ = allows_large_buffers();
   Poller* attached_ = nullptr;
   std::unique_ptr<Reception> reception_;
   std::shared_ptr<Departed> departed_ = std::make_shared<Departed>();
