@@ -45,17 +45,19 @@ def simulate(network: str, per_host: int, ranks: int, algorithm: str) -> list[di
     except subprocess.TimeoutExpired:
         print(f"{' '.join(command)}: more than {TIME_LIMIT} s, left out", file=sys.stderr)
         return []
+    if not done.stdout:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr}")
     return [
         {"network": network, "per_host": per_host, **{key: row[key] for key in KEPT}}
-        for row in (json.loads(done.stdout) if done.stdout else [])
+        for row in json.loads(done.stdout)
         if row["time_us"] is not None
     ]
 
 
-def complete(path: Path) -> list[dict]:
+def complete(path: Path, counts: list[int]) -> list[dict]:
     """All rows, those of an earlier run included."""
     known = json.loads(path.read_text()) if path.exists() else {"asked": [], "rows": []}
-    for ranks in RANKS:
+    for ranks in counts:
         for network, per_host, _ in NETWORKS:
             for algorithm in COLOURS:
                 question = [network, per_host, ranks, algorithm]
@@ -134,8 +136,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "simulation-map.json")
     parser.add_argument("--out", type=Path, default=ROOT / "docs")
     parser.add_argument("--draw-only", action="store_true", help="simulate nothing that is missing")
+    parser.add_argument("--ranks", default=",".join(map(str, RANKS)), help="simulate for these numbers of ranks")
     args = parser.parse_args()
-    rows = json.loads(args.json.read_text())["rows"] if args.draw_only else complete(args.json)
+    counts = [int(ranks) for ranks in args.ranks.split(",")]
+    rows = json.loads(args.json.read_text())["rows"] if args.draw_only else complete(args.json, counts)
     import matplotlib
 
     matplotlib.use("svg")
