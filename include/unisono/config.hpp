@@ -36,6 +36,9 @@ struct UNISONO_API Config {
   bool deterministic =
       false;  ///< UNISONO_DETERMINISTIC=1: the bits of a reduction depend on nothing but the ranks' values: not on size,
   ///< buckets, or who shares a host with whom (every element is one left fold in rank order). Rank 0's counts
+  bool peer_memory =
+      true;  ///< UNISONO_PEER_MEMORY=0: do not read other processes' memory (process_vm_readv) where the kernel
+             ///< would allow it; one rank's no is everybody's
   std::string fault;  ///< UNISONO_FAULT: wrap transports in the faulty decorator, for tests: "partial,delay=1ms,seed=3"
   Duration timeout = std::chrono::minutes(30);      ///< UNISONO_TIMEOUT (seconds): of each operation
   Duration init_timeout = std::chrono::minutes(5);  ///< UNISONO_INIT_TIMEOUT (seconds): of joining

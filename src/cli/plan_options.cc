@@ -44,7 +44,7 @@ std::vector<std::string_view> collective_names() {
 }
 
 std::string_view place_name(plan::Place place) {
-  constexpr std::string_view names[] = {"network", "shared memory", "shared buffers", "several hosts"};
+  constexpr std::string_view names[] = {"network", "shared memory", "shared buffers", "peers' memory", "several hosts"};
   return names[static_cast<std::size_t>(place)];
 }
 

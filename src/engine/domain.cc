@@ -114,6 +114,23 @@ std::int64_t Domain::slice_bytes(std::int64_t blocks, std::int64_t largest) cons
   return std::min(whole, std::clamp(whole / kInFlight / kLine * kLine, std::min(most, kGoodSlice), most));
 }
 
+void Domain::publish_reach(bool allowed) noexcept {
+  bool all = allowed;
+  for (int q = 0; q < size(); q++) all &= q == rank_ || (views_[q] != nullptr && views_[q]->reads_memory());
+  own_->reach.value.store(all ? 2 : 1, std::memory_order_seq_cst);
+  wake_all();
+}
+
+bool Domain::reach_known() const noexcept {
+  return std::all_of(control_.begin(), control_.end(),
+                     [](const ControlBlock* c) { return c->reach.value.load() != 0; });
+}
+
+bool Domain::all_reach() const noexcept {
+  return std::all_of(control_.begin(), control_.end(),
+                     [](const ControlBlock* c) { return c->reach.value.load() == 2; });
+}
+
 Result<std::byte*> Domain::own_stage() {
   if (stage_offset_ == 0) {
     auto offset = segment_.allocate(stage_bytes());

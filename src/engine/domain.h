@@ -40,14 +40,21 @@ struct ControlBlock {
   Line line[2];
   Counter channel[kChannels];
   Counter done;
-  Counter quit;  ///< the rank has given up all operations up to this one: it touches nobody's memory for them any more
+  Counter reach;  ///< of the rank: 0 not known yet, 1 not all peers' memory can be read, 2 it can
+  Counter quit;   ///< the rank has given up all operations up to this one: it touches nobody's memory for them any more
 };
 
-/// The announcement's payload of an operation with a plan: where the rank's memory lies in its segment.
+/// The announcement's payload of an operation with a plan: where the rank's memory lies.
 struct Whereabouts {
-  std::uint64_t stage = 0;              ///< 0: no stage
+  std::uint64_t stage = 0;              ///< in its segment; 0: no stage
   std::uint64_t input = 0, output = 0;  ///< of the buffers that it opens to the others
-  std::uint64_t opens = 0;              ///< whether it does: all that a shared plan needs of it lies in its segment
+  std::uint64_t flags = 0;
+
+  /// All that a shared plan needs of the rank lies in its segment, and input and output are offsets there. Otherwise they are addresses.
+  static constexpr std::uint64_t kOpen = 1;
+  /// Rank 0's word: the rival runs.
+  static constexpr std::uint64_t kRival = 2;
+  bool open() const noexcept { return (flags & kOpen) != 0; }
 };
 static_assert(sizeof(Whereabouts) <= kInlineBytes);
 
@@ -118,6 +125,16 @@ class Domain {
   std::uint64_t offset_of(const void* data, std::uint64_t bytes) const noexcept;
   /// The same area of rank q's segment, here; for writing where `write`. nullptr when it is not inside, or cannot be mapped.
   std::byte* buffer(int q, std::uint64_t offset, std::uint64_t bytes, bool write) noexcept;
+
+  /// Who can read whose memory. Every rank says whether it can (and is allowed to) read that of all others, once it is attached to all.
+  void publish_reach(bool allowed) noexcept;
+  /// Whether all have said so, and then whether all can: the same on all ranks.
+  bool reach_known() const noexcept;
+  bool all_reach() const noexcept;
+  /// Copies from the memory of rank q, which has announced that it lies at `from`.
+  int read_peer(int q, std::byte* to, const Whereabouts& where, std::uint64_t from, std::size_t bytes) noexcept {
+    return views_[q]->read_memory(to, where.open() ? views_[q]->address_of(from) : from, bytes);
+  }
 
   // --- stages -------------------------------------------------------------------------------------------------------
   /// Bytes of a stage; the same on all ranks.

@@ -29,10 +29,9 @@ constexpr bool fetches_from_all(Collective collective) noexcept {
 
 Operation::Operation(Request request, const Ground& ground, std::uint64_t sequence)
     : Running(sequence), request_(std::move(request)), ground_(ground), stage_(ground.size), arrived_(ground.size) {
-  if (request_.shared != nullptr)
-    where_.resize(ground_.size);
-  else
-    prepare();
+  const bool open = request_.shared != nullptr || request_.rival != nullptr;
+  if (open || request_.reads_peers) where_.resize(ground_.size);
+  if (!open) prepare();
 }
 
 /// The plan is known: slots for its slices.
@@ -55,7 +54,8 @@ void Operation::prepare() {
     slot.position.assign(plan.lanes, 0);
     slot.state = std::make_unique<std::atomic<std::uint8_t>[]>(plan.steps.size());
   }
-  const auto scratch = static_cast<std::size_t>(scratch_stride_) * plan.scratch_extent.size() * slots_.size();
+  auto scratch = static_cast<std::size_t>(scratch_stride_) * plan.scratch_extent.size() * slots_.size();
+  if (request_.reads_peers) scratch = kFetched * static_cast<std::size_t>(ground_.size);
   if (ground_.scratch && ground_.scratch->size() < scratch) ground_.scratch->resize(scratch);
 }
 
@@ -80,7 +80,7 @@ bool Operation::advance() {
 /// Announce the operation, and decide on its plan. False while that has to wait for peers.
 bool Operation::begin() {
   if (!announced_ && !announce()) return false;
-  if (!done_ && request_.shared != nullptr && !decide()) return done_;
+  if (!done_ && !decide()) return done_;
   if (done_) return true;
   if (ground_.messenger != nullptr && !request_.compiled->plan.staged)
     ground_.messenger->begin(ground_.group, sequence_, request_.signature);
@@ -106,10 +106,13 @@ bool Operation::announce() {
     stage_[ground_.rank] = *stage;
     mine.stage = domain.own_stage_offset();
   }
-  if (request_.shared != nullptr) {
-    mine.opens = opens_buffers(mine) ? 1 : 0;
-    where_[ground_.rank] = mine;
+  if (request_.shared != nullptr && opens_buffers(mine)) mine.flags |= Whereabouts::kOpen;
+  if (request_.rival_runs) mine.flags |= Whereabouts::kRival;
+  if ((request_.reads_peers || request_.rival != nullptr) && !mine.open()) {
+    mine.input = reinterpret_cast<std::uintptr_t>(request_.in);
+    mine.output = reinterpret_cast<std::uintptr_t>(request_.out);
   }
+  if (!where_.empty()) where_[ground_.rank] = mine;
   domain.announce(sequence_, request_.signature, std::as_bytes(std::span(&mine, 1)));
   base_ = domain.slices;
   return true;
@@ -128,8 +131,15 @@ bool Operation::opens_buffers(Whereabouts& mine) const {
          find(plan::kExposesOut, request_.out, binding.out.total(), mine.output);
 }
 
-/// Which plan it is: the same on all ranks, as all look at the same announcements. False while one is missing that counts.
+/// Which plan it is, and where the peers' buffers are. False while an announcement is missing.
 bool Operation::decide() {
+  if (request_.shared != nullptr && !decide_shared()) return done_;
+  if (!done_ && request_.rival != nullptr && !decide_rival()) return done_;
+  return done_ || !request_.reads_peers || peers_are_ready();
+}
+
+/// Whether it is the shared plan: the same on all ranks, as all look at the same announcements.
+bool Operation::decide_shared() {
   const auto& exposed = request_.shared->plan.exposed;
   bool all_here = true, all_open = true;
   for (int q = 0; q < ground_.size && !done_; q++) {
@@ -137,7 +147,7 @@ bool Operation::decide() {
     if (q != ground_.rank && !peer_arrived(q))
       all_here = false;
     else
-      all_open &= where_[q].opens != 0;
+      all_open &= where_[q].open();
   }
   if (done_) return true;  // a mismatch
   if (all_open) {
@@ -145,14 +155,46 @@ bool Operation::decide() {
     // A rank that failed and left its buffers to its caller again has said so before it looked whether we have begun.
     for (int q = 0; q < ground_.size; q++)
       if (q != ground_.rank && ground_.domain->gave_up(q, sequence_)) return false;
-    request_.compiled = request_.shared;
-    request_.binding = std::move(request_.shared_binding);
+    become(request_.shared, std::move(request_.shared_binding), false);
     if (!open_peers()) return true;
-  } else if (request_.compiled->plan.shared) {
+  } else if (request_.compiled->plan.shared && !request_.reads_peers) {
     fail(Status::invalid("algorithm \"shared\" needs the buffers of all ranks to come from Group::allocate"));
     return true;
   }
+  request_.shared = nullptr;
+  if (request_.rival == nullptr) prepare();
+  return true;
+}
+
+void Operation::become(std::shared_ptr<const Compiled> plan, Binding binding, bool reads_peers) {
+  request_.compiled = std::move(plan);
+  request_.binding = std::move(binding);
+  request_.reads_peers = reads_peers;
+  request_.rival = nullptr;
+}
+
+/// Whether it is the rival, which rank 0's announcement says.
+bool Operation::decide_rival() {
+  if (ground_.rank != 0 && !peer_arrived(0)) return false;
+  if ((where_[0].flags & Whereabouts::kRival) != 0) become(request_.rival, std::move(request_.rival_binding), true);
+  request_.rival = nullptr;
   prepare();
+  return true;
+}
+
+bool Operation::everyone_here() {
+  if (ground_.domain == nullptr || !announced_) return false;
+  bool all = true;
+  for (int q = 0; q < ground_.size && !done_; q++) all &= peer_arrived(q);
+  return all;
+}
+
+/// Whether all whose memory is to be read have said where it is.
+bool Operation::peers_are_ready() {
+  const auto& exposed = request_.compiled->plan.exposed;
+  for (int q = 0; q < ground_.size; q++)
+    if (q != ground_.rank && exposed[q] != 0 && (!peer_arrived(q) || ground_.domain->gave_up(q, sequence_)))
+      return done_;
   return true;
 }
 
@@ -187,7 +229,8 @@ bool Operation::let_go(const std::vector<bool>& gone) {
   if (ground_.domain == nullptr || !announced_) return true;
   Domain& domain = *ground_.domain;
   domain.give_up(sequence_);
-  const bool opened = !where_.empty() && where_[ground_.rank].opens != 0;
+  // Who only reads what lies here may go on until it notices: its result is lost anyhow.
+  const bool opened = !where_.empty() && where_[ground_.rank].open() && !request_.reads_peers;
   if (!opened || (begun_ && !request_.compiled->plan.shared)) return true;
   for (int q = 0; q < ground_.size; q++) {
     if (q == ground_.rank || (q < static_cast<int>(gone.size()) && gone[q])) continue;

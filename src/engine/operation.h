@@ -20,6 +20,9 @@ namespace unisono::engine {
 
 class Messenger;
 
+/// Bytes that are read from a peer's memory at a time, to be reduced while they lie in the cache.
+inline constexpr std::size_t kFetched = 128 << 10;
+
 /// What an operation runs on: the group's side.
 struct Ground {
   Domain* domain = nullptr;  ///< null when the members do not share memory
@@ -35,10 +38,16 @@ struct Ground {
 struct Request {
   std::shared_ptr<const Compiled> compiled;
   Binding binding;
+  /// `compiled` is a shared plan that only reads others' buffers, wherever they lie (Domain::all_reach).
+  bool reads_peers = false;
   /// A shared plan that runs instead if every rank opens the buffers that it needs. Which one it is becomes known when those ranks
   /// have begun; a rank that opens nothing of what it should makes all run `compiled`.
   std::shared_ptr<const Compiled> shared;
   Binding shared_binding;
+  /// A plan that only reads others' buffers, which runs instead of `compiled` when rank 0 says so (`rival_runs` there).
+  std::shared_ptr<const Compiled> rival;
+  Binding rival_binding;
+  bool rival_runs = false;
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   DType dtype = DType::u8;
@@ -55,6 +64,7 @@ class Operation final : public Running {
   bool advance() override;
   std::vector<int> waiting_for() const override;
   bool let_go(const std::vector<bool>& gone) override;
+  bool everyone_here() override;
   std::string_view algorithm() const override { return request_.compiled->plan.algorithm; }
   const Request& request() const noexcept { return request_; }
 
@@ -70,11 +80,17 @@ class Operation final : public Running {
   struct Part {
     std::byte* data;
     std::size_t bytes;
+    int peer = -1;  ///< whose memory it is: `data` is what that rank announced, and can only be read through the domain
   };
+  enum class Done : std::uint8_t { all, some, nothing };
 
   bool begin();
   bool announce();
   bool decide();
+  bool decide_shared();
+  bool decide_rival();
+  void become(std::shared_ptr<const Compiled> plan, Binding binding, bool reads_peers);
+  bool peers_are_ready();
   bool open_peers();
   void prepare();
   bool opens_buffers(Whereabouts& mine) const;
@@ -85,8 +101,9 @@ class Operation final : public Running {
   bool run_step(Slot& slot, std::uint32_t index);  ///< whether it could start; sets the state
   bool run_wait(const Slot& slot, const plan::Step& step);
   bool run_signal(const Slot& slot, const plan::Step& step);
-  bool run_copy(const Slot& slot, const plan::Step& step);
-  bool run_reduce(const Slot& slot, const plan::Step& step);
+  Done run_copy(const Slot& slot, const plan::Step& step);
+  Done run_reduce(const Slot& slot, const plan::Step& step);
+  bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);
   void run_message(Slot& slot, std::uint32_t index);
   bool retire();
   void finish();

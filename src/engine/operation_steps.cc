@@ -1,7 +1,10 @@
 /// The steps of a plan, on memory and messages. When they run: operation.cc.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <limits>
 
@@ -30,10 +33,10 @@ bool Operation::run_step(Slot& slot, std::uint32_t index) {
     case OpCode::copy:
     case OpCode::put:
     case OpCode::get:
-      if (!run_copy(slot, step)) return true;
+      if (const Done done = run_copy(slot, step); done != Done::all) return done == Done::some;
       break;
     case OpCode::reduce:
-      if (!run_reduce(slot, step)) return true;
+      if (const Done done = run_reduce(slot, step); done != Done::all) return done == Done::some;
       break;
     case OpCode::send:
     case OpCode::recv:
@@ -83,6 +86,12 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
     case Space::peer_in:
     case Space::peer_out: {
       const PeerBlock there = peer_block(request_.compiled->plan, binding, ref.space, ref.rank, block);
+      if (request_.reads_peers) {
+        const Whereabouts& where = where_[ref.rank];
+        const std::uint64_t from = ref.space == Space::peer_in ? where.input : where.output;
+        return {reinterpret_cast<std::byte*>(from + static_cast<std::uint64_t>(there.offset)),
+                static_cast<std::size_t>(there.bytes), ref.rank};
+      }
       const Opened& peer = peers_[ref.rank];
       return {(ref.space == Space::peer_in ? peer.in : peer.out) + there.offset, static_cast<std::size_t>(there.bytes)};
     }
@@ -90,8 +99,22 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
   return {nullptr, 0};
 }
 
-/// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one. Whether the step is done.
-bool Operation::run_copy(const Slot& slot, const Step& step) {
+/// Copies from another rank's memory through the kernel. False when it could not: the rank has ended, which others notice and name, or
+/// the operation has failed.
+bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes) {
+  const int error = ground_.domain->read_peer(from.peer, to, where_[from.peer],
+                                              reinterpret_cast<std::uintptr_t>(from.data) + at, bytes);
+  if (error != 0 && error != ESRCH)
+    fail(Status::system(
+        fmt::format(
+            "cannot read rank {}'s memory (process_vm_readv of {} bytes): was its buffer freed during the operation?",
+            from.peer, bytes),
+        error));
+  return error == 0;
+}
+
+/// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one.
+Operation::Done Operation::run_copy(const Slot& slot, const Step& step) {
   const plan::Plan& plan = request_.compiled->plan;
   const Ref& d = plan.dst(step)[0];
   const Ref& s = plan.src(step)[0];
@@ -99,42 +122,53 @@ bool Operation::run_copy(const Slot& slot, const Step& step) {
   for (; piece_.block < d.count; piece_ = {piece_.block + 1, 0}) {
     const Part to = part(slot, d, d.first + piece_.block), from = part(slot, s, s.first + piece_.block);
     const std::size_t bytes = std::min(to.bytes, from.bytes);
-    if (to.data == from.data || bytes == piece_.at) continue;
+    if ((to.data == from.data && from.peer < 0) || bytes == piece_.at) continue;
     const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
-    kernels::copy(to.data + piece_.at, from.data + piece_.at, now, streaming);
+    if (from.peer < 0)
+      kernels::copy(to.data + piece_.at, from.data + piece_.at, now, streaming);
+    else if (!fetch(to.data + piece_.at, from, piece_.at, now))
+      return Done::nothing;
     piece_.at += now;
-    if (plan.shared && piece_.at < bytes) return false;
+    if (plan.shared && piece_.at < bytes) return Done::some;
   }
   piece_ = {};
-  return true;
+  return Done::all;
 }
 
-bool Operation::run_reduce(const Slot& slot, const Step& step) {
+Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
   const plan::Plan& plan = request_.compiled->plan;
   const auto dst = plan.dst(step), src = plan.src(step);
   std::array<void*, 32> few;
   std::vector<void*> many(dst.size() + src.size() > few.size() ? dst.size() + src.size() : 0);
   const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
   const kernels::Reduce what{request_.dtype, request_.op, step.final && request_.op == ReduceOp::avg ? ground_.size : 1,
-                             around_caches_ && plan.shared};
+                             around_caches_ && plan.shared && !request_.reads_peers};
+  const auto operand = [&](std::size_t k) {
+    const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
+    return part(slot, ref, ref.first + piece_.block);
+  };
   for (; piece_.block < dst[0].count; piece_ = {piece_.block + 1, 0}) {
     std::size_t bytes = std::numeric_limits<std::size_t>::max();
-    for (std::size_t k = 0; k < memory.size(); k++) {
-      const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
-      const Part p = part(slot, ref, ref.first + piece_.block);
-      memory[k] = p.data + piece_.at;
-      bytes = std::min(bytes, p.bytes);
-    }
+    for (std::size_t k = 0; k < memory.size(); k++) bytes = std::min(bytes, operand(k).bytes);
     if (bytes == piece_.at) continue;
-    const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
+    const std::size_t now = plan.shared ? std::min(request_.reads_peers ? kFetched : kPiece, bytes - piece_.at) : bytes;
+    for (std::size_t k = 0; k < memory.size(); k++) {
+      const Part p = operand(k);
+      std::byte* fetched = nullptr;
+      if (p.peer >= 0) {
+        fetched = ground_.scratch->data() + static_cast<std::size_t>(p.peer) * kFetched;
+        if (!fetch(fetched, p, piece_.at, now)) return Done::nothing;
+      }
+      memory[k] = fetched != nullptr ? fetched : p.data + piece_.at;
+    }
     kernels::reduce(what, memory.first(dst.size()),
                     std::span<const void* const>(memory.data() + dst.size(), src.size()),
                     now / size_of(request_.dtype));
     piece_.at += now;
-    if (plan.shared && piece_.at < bytes) return false;
+    if (plan.shared && piece_.at < bytes) return Done::some;
   }
   piece_ = {};
-  return true;
+  return Done::all;
 }
 
 void Operation::run_message(Slot& slot, std::uint32_t index) {

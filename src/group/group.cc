@@ -142,11 +142,18 @@ Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
       return Status::invalid(fmt::format(
           "algorithm {} needs all ranks of group \"{}\" to share memory; they talk over {}. Nothing was sent",
           p.requested->name, parts_.name, parts_.transport));
-    if (p.requested->place == plan::Place::shared_buffers && p.call.collective == Collective::all_to_all &&
-        !p.call.counts.empty())
+    const bool shared =
+        p.requested->place == plan::Place::shared_buffers || p.requested->place == plan::Place::peer_memory;
+    if (shared && p.call.collective == Collective::all_to_all && !p.call.counts.empty())
+      return Status::invalid(fmt::format(
+          "all_to_all with counts cannot run with algorithm {}: no rank knows where the others' blocks begin. "
+          "Nothing was sent",
+          p.requested->name));
+    if (p.requested->place == plan::Place::peer_memory && !parts_.peer_memory)
       return Status::invalid(
-          "all_to_all with counts cannot run shared: no rank knows where the others' blocks begin. "
-          "Nothing was sent");
+          fmt::format("algorithm {} reads the memory of other processes, and not all ranks of group \"{}\" may "
+                      "(process_vm_readv; UNISONO_PEER_MEMORY). Nothing was sent",
+                      p.requested->name, parts_.name));
     if (p.requested->even_only && !even(p.call))
       return Status::invalid(fmt::format("algorithm {} needs equal counts. Nothing was sent", p.requested->name));
     return p.requested;
@@ -162,6 +169,8 @@ plan::Question GroupImpl::question(const Call& call) const {
   plan::Question q;
   q.collective = call.collective;
   q.one_host = parts_.domain != nullptr && !own_row_only;
+  // Without a word from the user it is not a choice but a contest (rival.cc).
+  q.peer_memory = parts_.peer_memory && q.one_host && overridden_[static_cast<std::size_t>(call.collective)];
   q.several_hosts = parts_.several_hosts;
   q.ranks = size();
   q.bytes = collective_bytes(call, size());
@@ -202,12 +211,14 @@ bool GroupImpl::begin(Pending& p) {
   engine::Request request;
   request.compiled = *plan;
   request.binding = engine::bind((*plan)->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
+  request.reads_peers = p.algorithm->place == plan::Place::peer_memory;
   request.in = static_cast<const std::byte*>(p.call.input);
   request.out = static_cast<std::byte*>(p.call.output);
   request.dtype = p.call.dtype;
   request.op = p.call.op;
   request.signature = signature_of(p.call, p.requested);
   prepare_shared(p, request);
+  prepare_rival(p, request);
   engine::Ground ground;
   ground.domain = parts_.domain.get();
   ground.messenger = parts_.context->messenger.get();
@@ -219,6 +230,14 @@ bool GroupImpl::begin(Pending& p) {
     ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
   p.operation = std::make_unique<engine::Operation>(std::move(request), ground, p.sequence);
   return true;
+}
+
+bool GroupImpl::advance_head(Pending& p) {
+  if (p.contest == nullptr) return p.operation->advance();
+  const TimePoint before = parts_.context->clock.now();
+  const bool moved = p.operation->advance();
+  time_contest(p, before);
+  return moved;
 }
 
 bool GroupImpl::advance() {
@@ -235,7 +254,7 @@ bool GroupImpl::advance() {
       if (queue_.empty()) return false;
       head = queue_.front().get();
     }
-    if (!parts_.failure->failed() && (head->operation != nullptr || begin(*head))) moved = head->operation->advance();
+    if (!parts_.failure->failed() && (head->operation != nullptr || begin(*head))) moved = advance_head(*head);
     if (!parts_.failure->failed() && head->operation->done())
       if (const Status s = settle(*head->operation); !s.ok()) moved = true;
     if (!moved && !parts_.failure->failed())

@@ -15,6 +15,7 @@
 #include "engine/domain.h"
 #include "engine/inline_operation.h"
 #include "engine/operation.h"
+#include "group/contest.h"
 #include "group/context_impl.h"
 #include "plan/select.h"
 #include "unisono/group.hpp"
@@ -44,6 +45,7 @@ struct Parts {
   plan::Selector selector;
   std::string overrides;            ///< appended to the built-in selection table
   std::vector<std::int32_t> hosts;  ///< by rank, as plan::Shape has it; from the members' machines
+  bool peer_memory = false;         ///< all ranks can read each other's memory
   bool several_hosts = false;       ///< and some of them have several ranks
   std::string transport;            ///< for people: shm, tcp, mixed, inproc, self
 };
@@ -58,6 +60,8 @@ struct Pending {
   TimePoint started{}, deadline = TimePoint::max();
   std::uint64_t sequence = 0;
   std::unique_ptr<engine::Running> operation;
+  group::Contest* contest = nullptr;  ///< rank 0: who times it
+  TimePoint all_here{};               ///< then: when all ranks had begun it
   TimePoint patience =
       TimePoint::max();  ///< after a failure: until when to wait for peers to take their hands off our buffers
   TimePoint probe_at = TimePoint::max();  ///< when to tell the others what we wait in
@@ -107,7 +111,10 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Result<const plan::Algorithm*> choose(const Pending& pending) const;
   plan::Question question(const Call& call) const;
   void prepare_shared(const Pending& pending, engine::Request& request);
+  void prepare_rival(Pending& pending, engine::Request& request);
+  void time_contest(Pending& pending, TimePoint before);
   void refuse_private_buffers(const Pending& pending) const;
+  bool advance_head(Pending& pending);
   bool let_go(Pending& pending);
   Status check_on(Pending& pending);
   Status annotate(const Status& status, const std::string& what, TimePoint started) const;
@@ -136,6 +143,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::vector<std::byte> scratch_;  ///< under the baton
   std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>>
       plans_;  ///< under the baton
+  std::map<std::pair<Collective, int>, group::Contest>
+      contests_;  ///< by collective and log2 of its bytes; under the baton
   std::mutex subgroup_mutex_;
   std::map<std::vector<int>, int> subgroups_made_;  ///< how often each member list was made a group
 };

@@ -205,6 +205,26 @@ void number_hosts(Parts& parts) {
 }
 }  // namespace
 
+namespace {
+/// Whether every rank can read every other's memory: each has tried when it met the others, and says so where all can see it.
+Status agree_on_reach(Parts& parts, TimePoint deadline) {
+  ContextImpl& c = *parts.context;
+  engine::Domain& domain = *parts.domain;
+  domain.publish_reach(c.config.peer_memory);
+  const auto somebody_left = [&] {
+    for (const Member& m : parts.members)
+      if (m.peer >= 0 && !c.messenger->shared(m.peer)->alive()) return true;
+    return false;
+  };
+  const auto outcome =
+      c.progress->wait(nullptr, deadline, nullptr, [&] { return domain.reach_known() || somebody_left(); });
+  if (outcome != group::Progress::Outcome::done)
+    return Status::timeout(fmt::format("not all ranks of group \"{}\" came so far in time", parts.name), {});
+  parts.peer_memory = domain.reach_known() && domain.all_reach();
+  return {};
+}
+}  // namespace
+
 Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline) {
   number_hosts(parts);
   ContextImpl& c = *parts.context;
@@ -255,6 +275,7 @@ Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoin
       if (q != me)
         UNISONO_TRY(parts.domain->attach(q, c.messenger->shared(parts.members[static_cast<std::size_t>(q)].peer),
                                          control[static_cast<std::size_t>(q)]));
+  if (parts.domain) UNISONO_TRY(agree_on_reach(parts, deadline));
   std::vector<int> peers;
   for (const Member& m : parts.members) peers.push_back(m.peer);
   c.messenger->open_group(parts.id, parts.name, me, std::move(peers), parts.failure);

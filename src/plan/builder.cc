@@ -112,7 +112,7 @@ StepId PlanBuilder::get(Ref dst, std::int32_t rank, std::int32_t stage_block) {
   return add(OpCode::get, rank, 0, {&dst, 1}, {&src, 1});
 }
 
-StepId PlanBuilder::get(Ref dst, Ref peer_in) { return add(OpCode::get, peer_in.rank, 0, {&dst, 1}, {&peer_in, 1}); }
+StepId PlanBuilder::get(Ref dst, Ref peer) { return add(OpCode::get, peer.rank, 0, {&dst, 1}, {&peer, 1}); }
 StepId PlanBuilder::put(Ref peer_out, Ref src) { return add(OpCode::put, peer_out.rank, 0, {&peer_out, 1}, {&src, 1}); }
 
 StepId PlanBuilder::reduce_into(std::span<const Ref> dst, std::span<const Ref> sources, bool final) {

@@ -83,7 +83,7 @@ class PlanBuilder {
   StepId put(std::int32_t stage_block, Ref src);
   StepId get(Ref dst, std::int32_t rank, std::int32_t stage_block);
   /// From and to another rank's buffer.
-  StepId get(Ref dst, Ref peer_in);
+  StepId get(Ref dst, Ref peer);
   StepId put(Ref peer_out, Ref src);
   StepId reduce(std::initializer_list<Ref> dst, std::span<const Ref> sources, bool final);
   StepId reduce(Ref dst, std::initializer_list<Ref> sources, bool final);

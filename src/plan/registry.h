@@ -13,13 +13,14 @@ namespace unisono::plan {
 
 /// Where an algorithm can run: `network` uses send and recv only (any transport, shared memory included);
 /// `shared_memory` uses stages (all ranks on one host); `shared_buffers` the callers' buffers themselves, which must lie in
-/// memory that unisono allocated (Group::allocate); `several_hosts` uses send and recv, and looks at who shares a host with whom
+/// memory that unisono allocated (Group::allocate); `peer_memory` likewise, wherever they lie, but only reads them (process_vm_readv, where
+/// the kernel allows it); `several_hosts` uses send and recv, and looks at who shares a host with whom
 /// (Shape::hosts): it needs several hosts, some of them with several ranks.
-enum class Place : std::uint8_t { network, shared_memory, shared_buffers, several_hosts };
+enum class Place : std::uint8_t { network, shared_memory, shared_buffers, peer_memory, several_hosts };
 
 /// Whether its plans have stages: all ranks on one host.
 constexpr bool needs_one_host(Place place) noexcept {
-  return place == Place::shared_memory || place == Place::shared_buffers;
+  return place == Place::shared_memory || place == Place::shared_buffers || place == Place::peer_memory;
 }
 
 /// Closed-form cost of an algorithm for blocks of equal size, over all ranks; the verifier counts and compares.

@@ -17,6 +17,7 @@ namespace {
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
 //   shared             where it copies less than staged at all: only the smallest operations are over before that matters
+//   single_copy        from where it wins between cores that share no cache; in a group it runs only while it is faster (group/contest.h)
 //   hierarchical       a link between hosts is slower than memory: what goes over it counts
 //   Bruck              blocks of at most 256 bytes between 8 ranks or more
 constexpr std::string_view kBuiltIn =
@@ -63,6 +64,10 @@ constexpr std::string_view kBuiltIn =
     "gather@shm:16K-=shared;"
     "scatter@shm:16K-=shared;"
     "all_to_all@shm:16K-=shared;"
+    "all_reduce@shm:128K-=single_copy;"
+    "all_gather@shm:128K-=single_copy;"
+    "reduce_scatter@shm:128K-=single_copy;"
+    "all_to_all@shm:128K-=single_copy;"
     "barrier@shm:0-=staged;"
     "all_reduce@hosts:0-=hierarchical;"
     "broadcast@hosts:0-=hierarchical;"
@@ -85,6 +90,8 @@ std::string_view declines(const Algorithm& algorithm, const Question& q) {
     return "it needs shared memory, and not all ranks are on one host";
   if (algorithm.place == Place::shared_buffers && !q.shared_buffers)
     return "it needs buffers that unisono allocated (Group::allocate)";
+  if (algorithm.place == Place::peer_memory && !q.peer_memory)
+    return "not all ranks may read each other's memory (process_vm_readv)";
   if (algorithm.place == Place::several_hosts && !q.several_hosts)
     return "it needs several hosts, and several ranks on some of them";
   if (algorithm.even_only && !q.even) return "it needs equal counts, and they differ";

@@ -25,6 +25,7 @@ struct Question {
   std::int64_t bytes = 0;       ///< S
   bool even = true;             ///< all counts equal
   bool shared_buffers = false;  ///< the callers' buffers lie in memory that unisono allocated
+  bool peer_memory = false;     ///< all ranks can read each other's memory
   bool several_hosts = false;   ///< not one_host, but some ranks share memory
 };
 

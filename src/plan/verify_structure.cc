@@ -173,8 +173,8 @@ class StructureCheck {
     }
     for (const Ref& ref : plan_.src(step)) {
       if (step.op == OpCode::get)
-        expect((ref.space == Space::stage && ref.rank != rank_) || ref.space == Space::peer_in,
-               "a get comes from another rank's stage or input");
+        expect((ref.space == Space::stage && ref.rank != rank_) || is_peer(ref.space),
+               "a get comes from another rank's stage or buffer");
       if (step.op == OpCode::send) expect(!has_owner(ref.space), "a message cannot come from another's memory");
       expect(exposed(ref), fmt::format("{} is not exposed", to_text(ref)));
     }

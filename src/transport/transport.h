@@ -45,6 +45,12 @@ class SharedView {
   /// The same for writing: only for memory that its owner has opened to this rank (a buffer that it announced). Mapped at
   /// the first call; nullptr also when the system refuses that. Any thread.
   virtual std::byte* writable(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  /// Whether this process may read all of the peer's memory (it was tried). Any thread.
+  virtual bool reads_memory() const noexcept = 0;
+  /// Copies `bytes` from the peer's address `from` to `to`; 0, or an errno (ESRCH: the peer has ended). Only what the peer has announced. Any thread.
+  virtual int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept = 0;
+  /// The peer's address of what lies at `offset` in its segment. Any thread.
+  virtual std::uint64_t address_of(std::uint64_t offset) const noexcept = 0;
   /// Wake the peer's Poller if it is parked. Cheap (a load) when it is not. Any thread. Call it after the store that the peer waits for.
   virtual void wake() noexcept = 0;
   /// False once the peer's process has ended or has closed its connection. Any thread.

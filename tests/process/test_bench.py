@@ -97,6 +97,19 @@ def test_without_check_says_so(tmp_path: Path) -> None:
     assert [row["wrong"] for row in json.loads(file.read_text())] == [None, None]
 
 
+@pytest.mark.parametrize(
+    "collective", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "scatter"]
+)
+def test_other_processes_memory_is_read_rightly(collective: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    options = ("--sizes", "100,1M,5M", "--algorithm", "single_copy", "--check", "--json", file, *BRIEF)
+    done = run("bench", collective, "-n", "3", *options)
+    if "UNISONO_PEER_MEMORY" in done.stderr:
+        pytest.skip("this system does not let processes read each other's memory (process_vm_readv)")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(row["wrong"] == 0 for row in json.loads(file.read_text()))
+
+
 def test_a_named_algorithm(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     options = ("--sizes", "100K", "--algorithm", "ring", "--check", "--json", file, *BRIEF)

@@ -217,7 +217,7 @@ void Endpoint::give_up(Meeting meeting, Status reason, bool temporary, TimePoint
 void Endpoint::establish(std::uint64_t token, Meeting meeting, TimePoint now, std::vector<Event>& events) {
   const Offer offer = meeting.exchange.theirs();
   auto doorbell = std::make_shared<const Fd>(meeting.exchange.take_doorbell());
-  auto view = PeerView::map(meeting.exchange.take_segment(), offer.segment_bytes, std::move(doorbell));
+  auto view = PeerView::map(meeting.exchange.take_segment(), offer.segment_bytes, std::move(doorbell), meeting.pid);
   Status status = view ? meeting.channel->bind(std::move(view).value(), offer.block) : view.status();
   if (!status) return give_up(std::move(meeting), status, false, now, events);
   watch_process(meeting, offer);

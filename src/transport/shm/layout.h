@@ -12,13 +12,15 @@ inline constexpr std::uint64_t kPage = 4096;
 inline constexpr std::uint64_t kLine = 64;
 inline constexpr std::uint64_t kHeaderBytes = kPage;         ///< the segment's first page; offset 0 is never handed out
 inline constexpr std::uint64_t kMagic = 0x31306f6e6f73696e;  // "nisono01"
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 
 struct SegmentHeader {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t reserved;
   std::uint64_t bytes;
+  std::uint64_t base;   ///< the owner's address of the segment
+  std::uint64_t nonce;  ///< random: whoever reads it at `base` in a process's memory knows that it is the owner's
   alignas(kLine)
       std::atomic<std::uint32_t> parked;  ///< the owner sleeps: ring its doorbell after a store that it waits for
 };

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,6 +56,9 @@ Result<std::shared_ptr<Segment>> Segment::create(std::uint64_t bytes, Logger log
   header->magic = kMagic;
   header->version = kVersion;
   header->bytes = bytes;
+  header->base = reinterpret_cast<std::uintptr_t>(base);
+  if (::getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce)
+    return Status::system("cannot get a random number", errno);
   return segment;
 }
 

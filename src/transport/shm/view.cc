@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 
 #include "transport/fence.h"
 #include "transport/poller.h"
@@ -13,8 +16,34 @@
 
 namespace unisono::transport::shm {
 
+namespace {
+
+/// 0, or an errno. Short counts happen at the end of what is mapped there.
+int read_process(pid_t process, std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
+  while (bytes > 0) {
+    const iovec here{to, bytes}, there{reinterpret_cast<void*>(from), bytes};
+    const ssize_t n = ::process_vm_readv(process, &here, 1, &there, 1, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EFAULT;
+    to += n, from += static_cast<std::uint64_t>(n), bytes -= static_cast<std::size_t>(n);
+  }
+  return 0;
+}
+
+/// Whether process `owner` is the one whose segment begins so, and the kernel (user, Yama, seccomp) lets us read its memory.
+bool may_read(pid_t owner, const SegmentHeader& header) noexcept {
+  struct {
+    std::uint64_t base, nonce;
+  } found{};
+  const std::uint64_t at = header.base + offsetof(SegmentHeader, base);
+  return read_process(owner, reinterpret_cast<std::byte*>(&found), at, sizeof found) == 0 &&
+         found.base == header.base && found.nonce == header.nonce;
+}
+
+}  // namespace
+
 Result<std::shared_ptr<PeerView>> PeerView::map(const Fd& memfd, std::uint64_t bytes,
-                                                std::shared_ptr<const Fd> doorbell) {
+                                                std::shared_ptr<const Fd> doorbell, pid_t owner) {
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   const int seals = ::fcntl(memfd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals) return Status::authentication("the peer's shared memory is not sealed");
@@ -34,6 +63,7 @@ Result<std::shared_ptr<PeerView>> PeerView::map(const Fd& memfd, std::uint64_t b
   if (header->magic != kMagic || header->version != kVersion)
     return Status::authentication(
         "the peer's shared memory does not begin as ours: does it run another version of unisono?");
+  if (owner > 0 && may_read(owner, *header)) view->process_ = owner;
   return view;
 }
 
@@ -66,6 +96,18 @@ std::byte* PeerView::writable(std::uint64_t offset, std::uint64_t bytes) noexcep
   const std::lock_guard lock(writable_mutex_);
   if (writable_ == nullptr) writable_ = map_memfd(memfd_.get(), bytes_, true);
   return writable_ == nullptr ? nullptr : writable_ + offset;
+}
+
+int PeerView::read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
+  if (owner_) {
+    std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+    return 0;
+  }
+  return process_ != 0 ? read_process(process_, to, from, bytes) : EPERM;
+}
+
+std::uint64_t PeerView::address_of(std::uint64_t offset) const noexcept {
+  return reinterpret_cast<const SegmentHeader*>(base_)->base + offset;
 }
 
 void PeerView::wake() noexcept {

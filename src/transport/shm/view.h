@@ -1,6 +1,8 @@
 #pragma once
 /// A peer's segment, seen from here.
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -15,9 +17,10 @@ namespace unisono::transport::shm {
 class PeerView final : public SharedView {
  public:
   /// Another process's segment, mapped read-only. Refused when `memfd` is not sealed against shrinking (reading it could
-  /// then kill us), has another size than `bytes`, or does not begin as a segment does.
-  static Result<std::shared_ptr<PeerView>> map(const Fd& memfd, std::uint64_t bytes,
-                                               std::shared_ptr<const Fd> doorbell);
+  /// then kill us), has another size than `bytes`, or does not begin as a segment does. `owner`: the process, as the kernel calls it here; 0: it
+  /// has no number here.
+  static Result<std::shared_ptr<PeerView>> map(const Fd& memfd, std::uint64_t bytes, std::shared_ptr<const Fd> doorbell,
+                                               pid_t owner = 0);
   /// A segment of this process: the owner's own mapping.
   static std::shared_ptr<PeerView> of(std::shared_ptr<Segment> segment, std::shared_ptr<const Fd> doorbell);
   ~PeerView() override;
@@ -26,6 +29,9 @@ class PeerView final : public SharedView {
 
   const std::byte* at(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
   std::byte* writable(std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  bool reads_memory() const noexcept override { return owner_ != nullptr || process_ != 0; }
+  int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept override;
+  std::uint64_t address_of(std::uint64_t offset) const noexcept override;
   void wake() noexcept override;
   bool alive() const noexcept override;
 
@@ -46,6 +52,7 @@ class PeerView final : public SharedView {
   const std::byte* base_;
   std::uint64_t bytes_;
   std::shared_ptr<Segment> owner_;  ///< null: the mapping is ours to undo
+  pid_t process_ = 0;               ///< whose memory can be read; 0: it cannot
   std::shared_ptr<const Fd> doorbell_;
   const std::atomic<std::uint32_t>* parked_;
   const ControlBlock* theirs_ = nullptr;

@@ -1,0 +1,46 @@
+#include "group/contest.h"
+
+#include <algorithm>
+
+namespace unisono::group {
+
+namespace {
+constexpr std::uint32_t kFirst =
+    2;  // runs of each before anything is concluded: the first one touches memory for the first time
+constexpr std::uint32_t kTrial = 2;  // runs of a later trial
+}  // namespace
+
+Duration Contest::Record::best() const noexcept {
+  const auto end = last.begin() + std::min<std::uint32_t>(runs, static_cast<std::uint32_t>(last.size()));
+  return runs == 0 ? Duration::max() : *std::min_element(last.begin(), end);
+}
+
+Contest::Side Contest::choose() noexcept {
+  calls_++;
+  if (usual_.runs < kFirst) return Side::usual;
+  if (rival_.runs < kFirst) return Side::rival;
+  const Side best = favourite(), other = best == Side::usual ? Side::rival : Side::usual;
+  if (next_trial_ == 0) next_trial_ = calls_ + retry_;
+  if (calls_ < next_trial_) return best;
+  if (calls_ >=
+      next_trial_ + kTrial - 1) {  // the last run of this trial; a side that loses is asked less and less often
+    retry_ = std::min(retry_ * 2, kLatest);
+    next_trial_ = 0;
+  }
+  return other;
+}
+
+void Contest::record(Side side, Duration took) noexcept {
+  Record& mine = side == Side::usual ? usual_ : rival_;
+  const Side before = favourite();
+  const bool slower = mine.runs >= mine.last.size() && took > mine.best() + mine.best() / 2;
+  mine.add(took);
+  const bool changed = usual_.runs >= kFirst && rival_.runs >= kFirst && favourite() != before;
+  // Something has changed if the favourite is no longer what it was: look at the other soon.
+  if (changed || (slower && side == before)) {
+    retry_ = kSoonest;
+    if (next_trial_ > calls_ + 1) next_trial_ = calls_ + 1;
+  }
+}
+
+}  // namespace unisono::group

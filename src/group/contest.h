@@ -1,0 +1,37 @@
+#pragma once
+/// Which of two algorithms is faster just now, found out by running them.
+
+#include <array>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace unisono::group {
+
+/// Two cores may share a cache, or sit on different chips; virtual ones move from the one to the other while a job runs, and which way of moving
+/// data is faster changes with that, by a factor of 2 to 5 either way (docs/design/0003-speed.md). So the ways are tried now and then, and the one that
+/// was faster of late is used. Rank 0 keeps the record and its announcements tell the others. Thread-safety: one thread at a time.
+class Contest {
+ public:
+  enum class Side : std::uint8_t { usual, rival };
+  /// Who runs next.
+  Side choose() noexcept;
+  /// How long it took, from when all ranks were there.
+  void record(Side side, Duration took) noexcept;
+
+ private:
+  /// The fastest of a few: what disturbs a run makes it slower, never faster.
+  struct Record {
+    std::array<Duration, 4> last{};
+    std::uint32_t runs = 0;
+    Duration best() const noexcept;
+    void add(Duration took) noexcept { last[runs++ % last.size()] = took; }
+  };
+  Side favourite() const noexcept { return rival_.best() < usual_.best() ? Side::rival : Side::usual; }
+
+  static constexpr std::uint32_t kSoonest = 32, kLatest = 1024;  ///< calls between trials of the slower side
+  Record usual_, rival_;
+  std::uint32_t calls_ = 0, retry_ = kSoonest, next_trial_ = 0;
+};
+
+}  // namespace unisono::group

@@ -1,0 +1,186 @@
+/// Collectives that read the ranks' memory wherever it lies: as algorithms of their own, and in contest with the usual ones.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <exception>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "group/contest.h"
+#include "unisono/unisono.hpp"
+
+namespace unisono {
+namespace {
+
+using Values = std::vector<std::int64_t>;
+using Side = group::Contest::Side;
+
+/// What rank r puts at i.
+std::int64_t value(int rank, std::int64_t i) { return rank * 1'000'003 + i * 7; }
+Values values(int rank, std::int64_t count) {
+  Values v(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; i++) v[static_cast<std::size_t>(i)] = value(rank, i);
+  return v;
+}
+std::int64_t sum(int ranks, std::int64_t i) {
+  std::int64_t total = 0;
+  for (int r = 0; r < ranks; r++) total += value(r, i);
+  return total;
+}
+
+/// Elements of the output of rank `rank` that are wrong after `call` on `count` elements a block.
+int wrong_after(const Group& world, Collective collective, std::int64_t count, const std::string& algorithm) {
+  const int n = world.size(), rank = world.rank();
+  const bool many_in = collective == Collective::reduce_scatter || collective == Collective::all_to_all ||
+                       (collective == Collective::scatter && rank == 0);
+  const bool many_out = collective == Collective::all_gather || collective == Collective::all_to_all;
+  Values in = values(rank, many_in ? n * count : count);
+  Values out(static_cast<std::size_t>(many_out ? n * count : count), -1);
+  Call call;
+  call.collective = collective;
+  call.count = count;
+  call.dtype = DType::i64;
+  call.options.algorithm = algorithm;
+  call.input = in.data();
+  call.output = out.data();
+  world.run(call);
+  int wrong = in != values(rank, static_cast<std::int64_t>(in.size()));  // nobody writes to inputs
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(out.size()); i++) {
+    const int block = static_cast<int>(i / std::max<std::int64_t>(count, 1));
+    const std::int64_t within = i - block * count, own = rank * count + i;
+    const std::int64_t expected = collective == Collective::all_reduce       ? sum(n, i)
+                                  : collective == Collective::reduce_scatter ? sum(n, own)
+                                  : collective == Collective::all_gather     ? value(block, within)
+                                  : collective == Collective::all_to_all     ? value(block, rank * count + within)
+                                  : collective == Collective::scatter        ? value(0, own)
+                                                                             : value(0, i);
+    wrong += out[static_cast<std::size_t>(i)] != expected;
+  }
+  return wrong;
+}
+
+constexpr Collective kReading[] = {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+                                   Collective::all_to_all, Collective::broadcast,  Collective::scatter};
+
+TEST(PeerMemory, EveryAlgorithmIsRight) {
+  for (const int n : {2, 3, 5})
+    for (const Collective collective : kReading)
+      for (const std::int64_t count : {0, 1, 1000, 40'000})
+        spawn_threads(n, [&](Group world) {
+          EXPECT_EQ(wrong_after(world, collective, count, "single_copy"), 0)
+              << name_of(collective) << " of " << count << " on rank " << world.rank() << " of " << n;
+        });
+}
+
+/// Long enough that both sides of the contest have run, some of it in turn with small operations and the other collectives.
+TEST(PeerMemory, AContestChangesNoResult) {
+  spawn_threads(3, [](Group world) {
+    for (int round = 0; round < 60; round++)
+      for (const Collective collective :
+           {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all})
+        ASSERT_EQ(wrong_after(world, collective, round % 3 == 0 ? 7 : 30'000, ""), 0)
+            << name_of(collective) << " " << round;
+  });
+}
+
+TEST(PeerMemory, InPlaceSumsAreRight) {
+  spawn_threads(3, [](Group world) {
+    for (int round = 0; round < 8; round++) {
+      Values data = values(world.rank(), 50'000);
+      world.all_reduce(std::span(data), ReduceOp::sum, {.algorithm = round % 2 == 0 ? "single_copy" : ""});
+      for (std::int64_t i = 0; i < 50'000; i++) ASSERT_EQ(data[static_cast<std::size_t>(i)], sum(3, i)) << i;
+    }
+  });
+}
+
+TEST(PeerMemory, UnevenCountsAreRight) {
+  spawn_threads(3, [](Group world) {
+    const Values counts{70'000, 0, 20'000};
+    const std::int64_t mine = counts[static_cast<std::size_t>(world.rank())];
+    const Values in = values(world.rank(), mine);
+    Values out(90'000);
+    for (int round = 0; round < 6; round++) {
+      Call call;
+      call.collective = Collective::all_gather;
+      call.count = mine;
+      call.counts = counts;
+      call.dtype = DType::i64;
+      call.options.algorithm = round % 2 == 0 ? "single_copy" : "";
+      call.input = in.data();
+      call.output = out.data();
+      world.run(call);
+      for (std::int64_t i = 0; i < 90'000; i++)
+        ASSERT_EQ(out[static_cast<std::size_t>(i)], i < 70'000 ? value(0, i) : value(2, i - 70'000)) << i;
+    }
+  });
+}
+
+TEST(PeerMemory, OneRanksNoIsEverybodys) {
+  Config config;
+  config.peer_memory = false;
+  spawn_threads(
+      2,
+      [](Group world) {
+        std::vector<float> data(100'000, 1.0F);
+        try {
+          world.all_reduce(std::span(data), ReduceOp::sum, {.algorithm = "single_copy"});
+          ADD_FAILURE() << "it ran";
+        } catch (const InvalidArgument& e) {
+          EXPECT_NE(std::string(e.what()).find("UNISONO_PEER_MEMORY"), std::string::npos) << e.what();
+        }
+        world.all_reduce(std::span(data));  // by way of stages
+        EXPECT_EQ(data.back(), 2.0F);
+      },
+      config);
+}
+
+// --- the contest alone
+
+/// Plays `calls` rounds in which the sides take `usual` and `rival`; how often the rival ran.
+int play(group::Contest& contest, int calls, Duration usual, Duration rival) {
+  int rivals = 0;
+  for (int i = 0; i < calls; i++) {
+    const Side side = contest.choose();
+    rivals += side == Side::rival;
+    contest.record(side, side == Side::rival ? rival : usual);
+  }
+  return rivals;
+}
+
+TEST(Contest, TheFasterSideRunsNearlyAlways) {
+  using std::chrono::microseconds;
+  group::Contest slow_rival, fast_rival;
+  EXPECT_LE(play(slow_rival, 10'000, microseconds(100), microseconds(300)), 50);
+  EXPECT_GE(play(fast_rival, 10'000, microseconds(300), microseconds(100)), 9'950);
+}
+
+TEST(Contest, EverySideGetsAChance) {
+  using std::chrono::microseconds;
+  group::Contest contest;
+  const int rivals = play(contest, 200, microseconds(100), microseconds(300));
+  EXPECT_GE(rivals, 4);
+  EXPECT_LE(rivals, 12);
+}
+
+TEST(Contest, ItFollowsWhenThingsChange) {
+  using std::chrono::microseconds;
+  group::Contest contest;
+  play(contest, 5000, microseconds(100), microseconds(300));
+  // The cores have moved apart: the usual way is slow now. It is noticed by that, long before the next trial would come.
+  EXPECT_GE(play(contest, 100, microseconds(600), microseconds(300)), 90);
+  EXPECT_LE(play(contest, 5000, microseconds(100), microseconds(300)), 1100);  // and back, at the latest with a trial
+}
+
+TEST(Contest, OneSlowRunChangesNothing) {
+  using std::chrono::microseconds;
+  group::Contest contest;
+  play(contest, 100, microseconds(100), microseconds(300));
+  play(contest, 1, microseconds(5000), microseconds(5000));
+  EXPECT_LE(play(contest, 20, microseconds(100), microseconds(300)), 4);
+}
+
+}  // namespace
+}  // namespace unisono
