@@ -1,25 +1,63 @@
 #include "engine/compiled.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
 
 namespace unisono::engine {
 
+namespace {
+
+bool overlap(const plan::Ref& a, const plan::Ref& b) {
+  return a.space == b.space && a.first < b.first + b.count && b.first < a.first + a.count;
+}
+
+/// Whether the recv at `place` of its lane may be posted before the receives in front of it are there.
+bool may_be_ahead(const plan::Plan& plan, const std::vector<std::uint32_t>& lane, std::size_t place) {
+  const auto receives = [&](std::size_t at) { return plan.steps[lane[at]].op == plan::OpCode::recv; };
+  if (place == 0 || !receives(place) || !receives(place - 1)) return false;
+  for (std::size_t at = place; at-- > 0 && place - at < kPostedAhead && receives(at);)
+    for (const plan::Ref& mine : plan.dst(plan.steps[lane[place]]))
+      for (const plan::Ref& other : plan.dst(plan.steps[lane[at]]))
+        if (overlap(mine, other)) return false;
+  return true;
+}
+
+/// Receives first, sends last.
+int turn_of(const plan::Plan& plan, const std::vector<std::uint32_t>& lane) {
+  if (lane.empty()) return 1;
+  const plan::OpCode op = plan.steps[lane.front()].op;
+  return op == plan::OpCode::recv ? 0 : op == plan::OpCode::send ? 2 : 1;
+}
+
+}  // namespace
+
 Compiled compile(plan::Plan plan) {
   Compiled c;
   c.lanes.resize(plan.lanes);
   c.ordinals.resize(plan.steps.size());
+  c.places.resize(plan.steps.size());
+  c.ahead.resize(plan.steps.size());
   std::map<std::tuple<plan::OpCode, std::int32_t, std::uint16_t>, std::uint32_t> counts;
   std::set<std::int32_t> sends_to;
   for (std::uint32_t i = 0; i < plan.steps.size(); i++) {
     const plan::Step& s = plan.steps[i];
-    c.lanes.at(s.lane).push_back(i);
+    c.places[i] = static_cast<std::uint32_t>(c.lanes.at(s.lane).size());
+    c.lanes[s.lane].push_back(i);
     if (s.op != plan::OpCode::send && s.op != plan::OpCode::recv) continue;
     // The channel takes the upper bits, so that messages of different channels never share an ordinal.
     c.ordinals[i] = static_cast<std::uint32_t>(s.channel) << 20 | counts[{s.op, s.peer, s.channel}]++;
     if (s.op == plan::OpCode::send) sends_to.insert(s.peer);
   }
+  for (std::uint16_t lane = 0; lane < plan.lanes; lane++) {
+    c.turns.push_back(lane);
+    for (std::size_t place = 0; place < c.lanes[lane].size(); place++)
+      c.ahead[c.lanes[lane][place]] = may_be_ahead(plan, c.lanes[lane], place) ? 1 : 0;
+  }
+  std::stable_sort(c.turns.begin(), c.turns.end(), [&](std::uint16_t a, std::uint16_t b) {
+    return turn_of(plan, c.lanes[a]) < turn_of(plan, c.lanes[b]);
+  });
   c.sends_to.assign(sends_to.begin(), sends_to.end());
   c.plan = std::move(plan);
   return c;

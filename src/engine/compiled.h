@@ -11,9 +11,18 @@ namespace unisono::engine {
 struct Compiled {
   plan::Plan plan;
   std::vector<std::vector<std::uint32_t>> lanes;  ///< step indices of each lane, in order
+  std::vector<std::uint32_t> places;              ///< of each step in its lane
+  /// Lanes in the order in which one look at all of them gets furthest: what arrived, then what is done with it, then what leaves.
+  std::vector<std::uint16_t> turns;
+  /// Of each step: it is a recv, so is the one before it in its lane, and it may be posted while the few before it are on their
+  /// way: none of them writes where it does.
+  std::vector<std::uint8_t> ahead;
   std::vector<std::uint32_t> ordinals;  ///< for send and recv: which message of its channel between the two ranks
   std::vector<std::int32_t> sends_to;   ///< ranks that this rank sends to, ascending
 };
+
+/// How many receives of a lane are posted at a time.
+inline constexpr std::uint32_t kPostedAhead = 4;
 
 Compiled compile(plan::Plan plan);
 

@@ -272,7 +272,8 @@ bool Operation::has_place(std::uint64_t global) {
 bool Operation::advance_slot(Slot& slot) {
   if (slot.finished) return false;
   bool moved = false, all = true;
-  for (std::size_t lane = 0; lane < slot.position.size() && !done_; lane++) {
+  for (const std::uint16_t lane : request_.compiled->turns) {
+    if (done_) break;
     moved |= advance_lane(slot, lane);
     all &= slot.position[lane] == request_.compiled->lanes[lane].size();
   }
@@ -282,23 +283,45 @@ bool Operation::advance_slot(Slot& slot) {
 
 bool Operation::advance_lane(Slot& slot, std::size_t lane) {
   const auto& steps = request_.compiled->lanes[lane];
-  const plan::Plan& plan = request_.compiled->plan;
   bool moved = false;
   while (slot.position[lane] < steps.size()) {
     const std::uint32_t index = steps[slot.position[lane]];
     std::uint8_t state = slot.state[index].load(std::memory_order_acquire);
     if (state == kIdle) {
-      for (const std::uint32_t dep : plan.waits_for(plan.steps[index]))
-        if (slot.state[dep].load(std::memory_order_acquire) != kDone) return moved;
-      if (!run_step(slot, index) || done_) return moved;
+      if (!ready(slot, index) || !run_step(slot, index) || done_) return moved;
       moved = true;
       state = slot.state[index].load(std::memory_order_acquire);
     }
-    if (state != kDone) return moved;
+    if (state != kDone) return post_ahead(slot, lane) || moved;
     slot.position[lane]++;
     moved = true;
   }
   return moved;
+}
+
+/// The lane waits for a message: the next ones may come right behind it, and are received straight into place if they are
+/// posted by then.
+bool Operation::post_ahead(Slot& slot, std::size_t lane) {
+  const auto& steps = request_.compiled->lanes[lane];
+  const std::size_t end = std::min<std::size_t>(steps.size(), slot.position[lane] + kPostedAhead);
+  bool moved = false;
+  for (std::size_t place = slot.position[lane] + 1; place < end; place++) {
+    const std::uint32_t index = steps[place];
+    if (request_.compiled->ahead[index] == 0) break;
+    if (slot.state[index].load(std::memory_order_acquire) != kIdle) continue;
+    if (!ready(slot, index)) break;
+    run_message(slot, index);
+    moved = true;
+  }
+  return moved;
+}
+
+/// A step is done when its lane has passed it: those behind it in its lane, which may have been posted ahead, stand for it.
+bool Operation::ready(const Slot& slot, std::uint32_t index) const {
+  const Compiled& compiled = *request_.compiled;
+  for (const std::uint32_t dep : compiled.plan.waits_for(compiled.plan.steps[index]))
+    if (slot.position[compiled.plan.steps[dep].lane] <= compiled.places[dep]) return false;
+  return true;
 }
 
 /// Whether rank q has begun this operation; finds out on the way whether it calls the same thing.

@@ -98,7 +98,9 @@ class Operation final : public Running {
   bool has_place(std::uint64_t global);
   bool advance_slot(Slot& slot);
   bool advance_lane(Slot& slot, std::size_t lane);
-  bool run_step(Slot& slot, std::uint32_t index);  ///< whether it could start; sets the state
+  bool post_ahead(Slot& slot, std::size_t lane);
+  bool ready(const Slot& slot, std::uint32_t index) const;  ///< all that it waits for is done
+  bool run_step(Slot& slot, std::uint32_t index);           ///< whether it could start; sets the state
   bool run_wait(const Slot& slot, const plan::Step& step);
   bool run_signal(const Slot& slot, const plan::Step& step);
   Done run_copy(const Slot& slot, const plan::Step& step);

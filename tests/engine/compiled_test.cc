@@ -1,0 +1,44 @@
+#include "engine/compiled.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/builder.h"
+
+namespace unisono::engine {
+namespace {
+
+using plan::PlanBuilder;
+
+TEST(Compiled, AReceiveIsPostedAheadUnlessOneBeforeItWritesToTheSamePlace) {
+  PlanBuilder b(Collective::all_gather, "test", {4, 0, 0});
+  const plan::Ref spare = b.new_scratch(0);
+  const auto first = b.recv(1, PlanBuilder::out(1));
+  const auto second = b.recv(1, PlanBuilder::out(2));
+  const auto third = b.recv(1, spare);
+  const auto again = b.recv(1, spare);
+  const auto behind = b.recv(1, PlanBuilder::out(3));
+  const auto other = b.recv(2, PlanBuilder::out(0));
+  const auto sent = b.send(1, PlanBuilder::in(0));
+  const Compiled c = compile(std::move(b).build());
+  EXPECT_FALSE(c.ahead[first]) << "there is nothing that it could be ahead of";
+  EXPECT_TRUE(c.ahead[second]);
+  EXPECT_TRUE(c.ahead[third]);
+  EXPECT_FALSE(c.ahead[again]);
+  EXPECT_TRUE(c.ahead[behind]);
+  EXPECT_FALSE(c.ahead[other]);
+  EXPECT_FALSE(c.ahead[sent]);
+  EXPECT_EQ(c.places[behind], 4u);
+}
+
+TEST(Compiled, WhatArrivesHasItsTurnFirstAndWhatLeavesLast) {
+  PlanBuilder b(Collective::all_gather, "test", {2, 0, 0});
+  const auto sent = b.send(1, PlanBuilder::in(0));
+  const auto copied = b.copy(PlanBuilder::out(0), PlanBuilder::in(0));
+  const auto received = b.recv(1, PlanBuilder::out(1));
+  const Compiled c = compile(std::move(b).build());
+  const auto& steps = c.plan.steps;
+  EXPECT_EQ(c.turns, (std::vector<std::uint16_t>{steps[received].lane, steps[copied].lane, steps[sent].lane}));
+}
+
+}  // namespace
+}  // namespace unisono::engine
