@@ -102,10 +102,10 @@ TEST(Selector, RangesOfRanks) {
 
 TEST(Selector, PassesOverWhatCannotRunAndSaysWhy) {
   const Selector s = table("all_reduce:0-=staged_two_shot;all_to_all:0-=bruck");
-  const Choice network = s.explain(question(Collective::all_reduce, 4, 1 << 20, false));
+  const Choice network = s.explain(question(Collective::all_reduce, 4, 8 << 20, false));
   EXPECT_EQ(network.algorithm->name, "ring");
   EXPECT_EQ(network.reason,
-            "built-in rule all_reduce@net[3-4]:512K-=ring; passed over override all_reduce:0-=staged_two_shot: it "
+            "built-in rule all_reduce@net[3-4]:4M-=ring; passed over override all_reduce:0-=staged_two_shot: it "
             "needs shared "
             "memory, and not all ranks are on one host");
   const Choice uneven = s.explain(question(Collective::all_to_all, 4, 1000, false, false));
