@@ -27,6 +27,19 @@ constexpr bool fetches_from_all(Collective collective) noexcept {
          collective == Collective::all_to_all;
 }
 
+namespace {
+/// Bytes of a slice in messages, the same on all ranks. Long vectors are cut into longer ones: fewer calls and turns.
+/// Shorter ones are not: the last slice on its way through the ranks is what all wait for in the end. (In all_to_all
+/// the ranks' largest blocks may differ, and among many ranks scratch would grow.)
+std::int64_t network_slice(const Ground& ground, Collective collective, std::int64_t largest_block) noexcept {
+  constexpr std::int64_t kShort = 256 << 10, kLong = 512 << 10, kLongVector = 8 << 20;
+  constexpr int kFewRanks = 8;
+  if (ground.network_slice > 0) return ground.network_slice;
+  const bool vary = collective != Collective::all_to_all && ground.size <= kFewRanks;
+  return vary && largest_block >= kLongVector ? kLong : kShort;
+}
+}  // namespace
+
 Operation::Operation(Request request, const Ground& ground, std::uint64_t sequence)
     : Running(sequence), request_(std::move(request)), ground_(ground), stage_(ground.size), arrived_(ground.size) {
   const bool open = request_.shared != nullptr || request_.rival != nullptr;
@@ -42,7 +55,7 @@ void Operation::prepare() {
                  : plan.staged
                      ? ground_.domain->slice_bytes(
                            static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)), largest)
-                     : ground_.network_slice;
+                     : network_slice(ground_, plan.collective, largest);
   // What is reduced in place lies in the caches already.
   const bool in_place = request_.in == request_.out && plan.shared;
   around_caches_ = (plan.shared || (plan.staged && fetches_from_all(plan.collective))) && !in_place &&

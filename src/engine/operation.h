@@ -31,7 +31,7 @@ struct Ground {
   int rank = 0;
   int size = 1;
   std::vector<std::byte>* scratch = nullptr;  ///< grows as needed, kept between operations
-  std::int64_t network_slice = 256 << 10;
+  std::int64_t network_slice = 0;             ///< bytes of a slice in messages; 0: chosen
 };
 
 /// What is to be run.
