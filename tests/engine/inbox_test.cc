@@ -124,7 +124,9 @@ TEST(Inbox, TheMemoryOfADeliveredFrameServesTheNextOne) {
     auto sink = inbox.on_frame(1, header, discord);
     ASSERT_TRUE(sink);
     ASSERT_EQ(sink->parts[0].size(), text.size());
-    if (memory != nullptr) EXPECT_EQ(sink->parts[0].data(), memory);
+    if (memory != nullptr) {
+      EXPECT_EQ(sink->parts[0].data(), memory);
+    }
     memory = sink->parts[0].data();
     std::memcpy(sink->parts[0].data(), text.data(), text.size());
     inbox.on_payload(1, header, *sink, deferred);
