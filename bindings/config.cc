@@ -56,6 +56,10 @@ void register_config(nb::module_& m) {
       .def_rw("interface", &Config::interface,
               "Network interface or address to listen on; empty: by the route to the store. UNISONO_INTERFACE.")
       .def_rw("algorithm", &Config::algorithm, "Appended to the selection table; rank 0's counts. UNISONO_ALGORITHM.")
+      .def_rw("tuning", &Config::tuning,
+              "Choose by what was measured for this layout: auto (and measure several hosts' links), cached or off;\n"
+              "rank 0's counts. UNISONO_TUNING.")
+      .def_rw("cache", &Config::cache, "Folder where that is kept; empty: nowhere. UNISONO_CACHE.")
       .def_rw("fault", &Config::fault, "Disturb the transports, for tests: partial,delay=1ms,seed=3. UNISONO_FAULT.")
       .def_prop_rw("timeout", &get_seconds<&Config::timeout>, &set_seconds<&Config::timeout>,
                    nb::for_setter(nb::sig("def timeout(self, value: float | datetime.timedelta, /) -> None")),

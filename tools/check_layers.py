@@ -22,11 +22,13 @@ USES: dict[str, set[str]] = {
     "plan": {"base"},
     "transport": {"base"},
     "rendezvous": {"base"},
+    "tuning": {"base"},
     "engine": {"base", "kernels", "plan", "transport"},
-    "group": {"base", "kernels", "plan", "transport", "rendezvous", "engine"},
+    "group": {"base", "kernels", "plan", "transport", "rendezvous", "tuning", "engine"},
     "train": set(),
     "simulate": {"base", "plan"},
-    "cli": {"base", "plan", "simulate", "rendezvous"},  # the launcher serves the store: docs/design/0002-layers.md
+    # The launcher serves the store: docs/design/0002-layers.md.
+    "cli": {"base", "plan", "simulate", "rendezvous", "tuning"},
     "bindings": {"plan"},
 }
 # Where a folder may use only some headers of another one.

@@ -39,6 +39,12 @@ struct UNISONO_API Config {
   bool peer_memory =
       true;  ///< UNISONO_PEER_MEMORY=0: do not read other processes' memory (process_vm_readv) where the kernel
              ///< would allow it; one rank's no is everybody's
+  /// UNISONO_TUNING. auto: choose by what was measured for this very layout, and where that is several hosts and nothing was measured,
+  /// measure their links when the group is made (well under a second). cached: choose by it, measure nothing. off: by the built-in
+  /// table alone. Rank 0's counts.
+  std::string tuning = "auto";
+  std::string
+      cache;  ///< UNISONO_CACHE, else XDG_CACHE_HOME/unisono, else HOME/.cache/unisono: where that is kept; empty: nowhere
   std::string fault;  ///< UNISONO_FAULT: wrap transports in the faulty decorator, for tests: "partial,delay=1ms,seed=3"
   Duration timeout = std::chrono::minutes(30);      ///< UNISONO_TIMEOUT (seconds): of each operation
   Duration init_timeout = std::chrono::minutes(5);  ///< UNISONO_INIT_TIMEOUT (seconds): of joining

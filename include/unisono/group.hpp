@@ -114,6 +114,9 @@ class UNISONO_API Group {
   std::string_view transport() const;
   /// The selection table in force, as text (docs: UNISONO_ALGORITHM).
   std::string algorithms() const;
+  /// What figures measured on this group are true of, as text for people: version, transport, which rank is on which host, the hosts'
+  /// processors and cores. The same on all ranks; empty for a group of one, and for groups within a group.
+  std::string topology() const;
   /// Collectives started so far.
   std::uint64_t sequence_number() const;
 

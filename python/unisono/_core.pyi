@@ -146,6 +146,21 @@ class Config:
     @algorithm.setter
     def algorithm(self, arg: str, /) -> None: ...
     @property
+    def tuning(self) -> str:
+        """
+        Choose by what was measured for this layout: auto (and measure several hosts' links), cached or off;
+        rank 0's counts. UNISONO_TUNING.
+        """
+
+    @tuning.setter
+    def tuning(self, arg: str, /) -> None: ...
+    @property
+    def cache(self) -> str:
+        """Folder where that is kept; empty: nowhere. UNISONO_CACHE."""
+
+    @cache.setter
+    def cache(self, arg: str, /) -> None: ...
+    @property
     def fault(self) -> str:
         """
         Disturb the transports, for tests: partial,delay=1ms,seed=3. UNISONO_FAULT.
@@ -310,6 +325,13 @@ class Group:
     @property
     def algorithms(self) -> str:
         """The selection table in force, as UNISONO_ALGORITHM has it."""
+
+    @property
+    def topology(self) -> str:
+        """
+        What figures measured on this group are true of: version, transport, which rank is on which host, processors
+        and cores. Empty for a group of one, and for groups within a group.
+        """
 
     @property
     def sequence_number(self) -> int:

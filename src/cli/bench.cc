@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_table.h"
+#include "cli/bench_tune.h"
 #include "cli/commands.h"
 #include "cli/launcher.h"
 #include "plan/registry.h"
@@ -36,12 +37,16 @@ struct Arguments {
   int root = 0;
   MeasureOptions measure;
   bool is_rank = false;  ///< started by ourselves
+  bool tune = false;
+  std::string plot;
+  bool sizes_given = false, seconds_given = false;
 };
 
 /// As understood.
 struct Bench {
   Problem problem;  ///< without the counts
   std::vector<std::int64_t> sizes;
+  std::vector<Collective> collectives;  ///< to tune
 };
 
 std::string names_of_collectives() {
@@ -61,10 +66,28 @@ Status check_algorithm(Collective collective, const std::string& name) {
       fmt::format("there is no algorithm \"{}\" for {}; there are {}", name, name_of(collective), known));
 }
 
+/// The collectives and sizes to tune. It is the layout's tables that are tuned: roots, types and operations have no say in them.
+Status understand_tuning(const Arguments& a, Bench& bench) {
+  if (!a.measure.algorithm.empty() || a.root != 0 || a.dtype != "f32" || a.op != "sum" || a.memory != "private" ||
+      a.measure.check || a.measure.iterations)
+    return Status::invalid(
+        "--tune measures all algorithms, root 0, f32 and sum, both kinds of memory: of the other options it takes a "
+        "collective, -n, --sizes, --seconds, --transport, --json and --plot");
+  for (int c = 0; c < kCollectives; c++)
+    if (a.collective.empty() || bench.problem.collective == static_cast<Collective>(c))
+      bench.collectives.push_back(static_cast<Collective>(c));
+  if (!a.sizes_given) bench.sizes = tune_ladder();
+  std::sort(bench.sizes.begin(), bench.sizes.end());
+  bench.sizes.erase(std::unique(bench.sizes.begin(), bench.sizes.end()), bench.sizes.end());
+  return {};
+}
+
 Result<Bench> understand(const Arguments& a) {
   Bench bench;
   Problem& p = bench.problem;
-  const auto collective = collective_from_name(a.collective);
+  if (a.collective.empty() && !a.tune)
+    return Status::invalid(fmt::format("which collective? There are {}", names_of_collectives()));
+  const auto collective = a.collective.empty() ? Collective::all_reduce : collective_from_name(a.collective);
   if (!collective)
     return Status::invalid(fmt::format("no collective \"{}\"; there are {}", a.collective, names_of_collectives()));
   const auto dtype = dtype_from_name(a.dtype);
@@ -93,6 +116,11 @@ Result<Bench> understand(const Arguments& a) {
     if (!size) return size.status().with_context("--sizes");
     bench.sizes.push_back(*size);
   }
+  if (a.tune) {
+    UNISONO_TRY(understand_tuning(a, bench));
+    return bench;
+  }
+  if (!a.plot.empty()) return Status::invalid("--plot draws what --tune measures");
   if (p.collective == Collective::barrier) bench.sizes = {0};
   return bench;
 }
@@ -116,7 +144,9 @@ std::string algorithm_of(const Group& group, const Config& config, const Problem
   if (one_host && sent <= 40 && config.algorithm.find(name_of(p.collective)) == std::string::npos) return "inline";
   const auto selector = plan::Selector::parse(group.algorithms());
   if (!selector) return "unknown";
-  const auto* algorithm = selector->choose({p.collective, one_host, p.size, total_bytes(p), true, shared_buffers});
+  const bool several_hosts = group.transport() == "mixed";
+  const auto* algorithm =
+      selector->choose({p.collective, one_host, p.size, total_bytes(p), true, shared_buffers, several_hosts});
   return algorithm == nullptr ? "unknown" : std::string(algorithm->name);
 }
 
@@ -142,6 +172,13 @@ int run_rank(const Arguments& a, Bench bench) {
   Config config = Config::from_env();
   if (!a.transport.empty()) config.transport = a.transport;
   Group group = init(config);
+  if (a.tune) {
+    TuneOptions options{bench.collectives, bench.sizes, TuneOptions{}.seconds, a.plot, a.json};
+    if (a.seconds_given) options.seconds = a.measure.seconds;
+    const int status = tune(group, config, options);
+    group.destroy();
+    return status;
+  }
   bench.problem.size = group.size();
   const bool speaks = group.rank() == 0;
   BenchMemory memory(a.memory == "shared" ? &group : nullptr);
@@ -166,11 +203,14 @@ int launch_ranks(const Arguments& a) {
   auto& command = launch_options.command;
   std::string sizes;
   for (const std::string& size : a.sizes) sizes += (sizes.empty() ? "" : ",") + size;
-  command = {std::filesystem::read_symlink("/proc/self/exe").string(), "bench", a.collective, "--as-rank"};
+  command = {std::filesystem::read_symlink("/proc/self/exe").string(), "bench", "--as-rank"};
+  if (!a.collective.empty()) command.push_back(a.collective);
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) command.insert(command.end(), {option, value});
   };
-  add("--sizes", sizes);
+  if (a.tune) command.emplace_back("--tune");
+  add("--plot", a.plot);
+  if (a.sizes_given || !a.tune) add("--sizes", sizes);
   add("--dtype", a.dtype);
   add("--op", a.op);
   add("--root", std::to_string(a.root));
@@ -178,7 +218,7 @@ int launch_ranks(const Arguments& a) {
   add("--transport", a.transport);
   add("--memory", a.memory);
   add("--json", a.json);
-  add("--seconds", fmt::format("{}", a.measure.seconds));
+  if (a.seconds_given || !a.tune) add("--seconds", fmt::format("{}", a.measure.seconds));
   add("--warmup", std::to_string(a.measure.warmup));
   if (a.measure.iterations) add("--iters", std::to_string(*a.measure.iterations));
   if (a.measure.check) command.emplace_back("--check");
@@ -191,7 +231,9 @@ int run_bench(const Arguments& a) {
     fmt::print(stderr, "unisono bench: {}\n", bench.status().message());
     return 2;
   }
-  if (!a.is_rank && !a.json.empty() && write_json(a.json, {}) != 0) return 1;  // better now than after minutes
+  if (!a.is_rank)  // better now than after minutes
+    for (const std::string& path : {a.json, a.plot})
+      if (!path.empty() && write_json(path, {}) != 0) return 1;
   try {
     const bool within_a_job = !a.ranks && Config::from_env().launcher != "none";
     return a.is_rank || within_a_job ? run_rank(a, *bench) : launch_ranks(a);
@@ -210,8 +252,10 @@ void add_bench(CLI::App& app, int& status) {
       "Examples:\n"
       "  unisono bench all_reduce -n 4 --sizes 8,64K,1M,64M --check\n"
       "  unisono bench all_gather -n 2 --dtype f64 --transport tcp --json all_gather.json\n"
-      "  unisono run -n 4 -- unisono bench broadcast --root 3");
-  command->add_option("collective", a->collective, names_of_collectives())->required();
+      "  unisono run -n 4 -- unisono bench broadcast --root 3\n"
+      "  unisono bench --tune -n 4 --plot tuned.svg        measure all algorithms; groups of this layout then choose "
+      "by it");
+  command->add_option("collective", a->collective, names_of_collectives() + "; may be left out with --tune");
   command->add_option("-n,--ranks", a->ranks,
                       "ranks to start on this host (default 2, or the job that this is part of)");
   command
@@ -240,8 +284,15 @@ void add_bench(CLI::App& app, int& status) {
   command->add_option("--warmup", a->measure.warmup, "calls before")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
+  command->add_flag("--tune", a->tune,
+                    "measure every algorithm at a ladder of sizes, and keep which is best for groups of this layout");
+  command->add_option("--plot", a->plot, "with --tune: draw all algorithms and the chosen ones into this SVG file");
   command->add_flag("--as-rank", a->is_rank)->group("");  // hidden: how the command starts itself
-  command->callback([a, &status] { status = run_bench(*a); });
+  command->callback([a, command, &status] {
+    a->sizes_given = command->count("--sizes") > 0;
+    a->seconds_given = command->count("--seconds") > 0;
+    status = run_bench(*a);
+  });
 }
 
 }  // namespace unisono::cli

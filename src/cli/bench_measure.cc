@@ -151,14 +151,25 @@ bool has_in_place(Collective collective) noexcept {
   return collective != Collective::all_to_all && collective != Collective::barrier;
 }
 
-Measurement measure(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
-                    BenchMemory& memory) {
+void prepare(const Group& group, const Problem& problem, BenchMemory& memory) {
   const auto element = size_of(problem.dtype);
   const auto input_bytes = static_cast<std::size_t>(input_elements(problem, group.rank())) * element;
   const auto output_bytes = static_cast<std::size_t>(output_elements(problem, group.rank())) * element;
   memory.reserve(input_bytes, output_bytes);
-  std::memset(memory.input(), 0, input_bytes);  // zeros: sums of sums stay what they are, however often
+  std::memset(memory.input(), 0, input_bytes);
   std::memset(memory.output(), 0, output_bytes);
+}
+
+std::vector<double> sample(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
+                           const BenchMemory& memory, std::int64_t iterations) {
+  auto seconds = time_calls(group, make_call(problem, group.rank(), in_place, options, memory), iterations);
+  group.all_reduce(std::span<double>(seconds), ReduceOp::max);
+  return seconds;
+}
+
+Measurement measure(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
+                    BenchMemory& memory) {
+  prepare(group, problem, memory);
   const Call call = make_call(problem, group.rank(), in_place, options, memory);
 
   Measurement result;

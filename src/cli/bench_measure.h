@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/bench_values.h"
 #include "unisono/group.hpp"
@@ -53,6 +54,14 @@ struct Measurement {
 
 /// Whether the collective can run in place (all_to_all cannot).
 bool has_in_place(Collective collective) noexcept;
+
+/// Room in `memory` for `problem` on this rank, all zeros: sums of sums stay what they are, however often.
+void prepare(const Group& group, const Problem& problem, BenchMemory& memory);
+
+/// Seconds of each of `iterations` calls, of the slowest rank: the same figures on all ranks. After prepare(). Of `options`, only the
+/// algorithm counts.
+std::vector<double> sample(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
+                           const BenchMemory& memory, std::int64_t iterations);
 
 /// Runs `problem` on `group`. Blocks; throws what the group throws.
 Measurement measure(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,

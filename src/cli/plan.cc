@@ -92,7 +92,8 @@ int explain(const PlanOptions& o) {
   fmt::print("the table for {}, a later line wins:\n", o.collective);
   for (const plan::Rule& rule : table.rules()) {
     if (rule.collective == q.collective)
-      fmt::print("  {}{}\n", plan::to_text(rule), rule.built_in ? "" : "   (UNISONO_ALGORITHM)");
+      fmt::print("  {}{}\n", plan::to_text(rule),
+                 rule.origin == plan::Origin::built_in ? "" : "   (UNISONO_ALGORITHM)");
   }
   return 0;
 }

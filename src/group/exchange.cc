@@ -55,12 +55,21 @@ json gather(Store& store, const std::string& prefix, int size, const std::string
 
 Result<std::vector<std::string>> exchange(Store& store, const std::string& prefix, int rank, int size,
                                           const std::string& mine, Duration timeout, const Clock& clock) {
+  auto all = exchange_and_decide(store, prefix, rank, size, mine, timeout, clock, nullptr);
+  if (!all) return all.status();
+  return std::move(all->texts);
+}
+
+Result<Exchanged> exchange_and_decide(Store& store, const std::string& prefix, int rank, int size,
+                                      const std::string& mine, Duration timeout, const Clock& clock,
+                                      const Decide& decide) {
   const TimePoint deadline = saturating_add(clock.now(), timeout);
   const std::string all_key = prefix + "/all";
   try {
     json all;
     if (rank == 0) {
       all = gather(store, prefix, size, mine, deadline, timeout, clock);
+      if (decide && all.contains("texts")) all["decision"] = decide(all.at("texts").get<std::vector<std::string>>());
       store.set(all_key, bytes_of(all.dump()));
     } else {
       store.set(member_key(prefix, rank), bytes_of(mine));
@@ -81,7 +90,7 @@ Result<std::vector<std::string>> exchange(Store& store, const std::string& prefi
     if (static_cast<int>(texts.size()) != size)
       return Status::invalid(
           fmt::format("rank 0 made this group with {} ranks, rank {} with {}", texts.size(), rank, size));
-    return texts;
+    return Exchanged{std::move(texts), all.value("decision", "")};
   } catch (const json::exception& e) {
     return Status::internal(
         fmt::format("the document at {} of the {} cannot be read: {}", all_key, store.describe(), e.what()));

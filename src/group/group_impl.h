@@ -43,7 +43,9 @@ struct Parts {
   std::unique_ptr<engine::Domain> domain;
   std::shared_ptr<engine::Failure> failure;
   plan::Selector selector;
-  std::string overrides;            ///< appended to the built-in selection table
+  std::string tuned;                ///< rules that were measured, appended to the built-in selection table
+  std::string overrides;            ///< appended behind them
+  std::string topology;             ///< what measured rules are true of
   std::vector<std::int32_t> hosts;  ///< by rank, as plan::Shape has it; from the members' machines
   bool peer_memory = false;         ///< all ranks can read each other's memory
   bool several_hosts = false;       ///< and some of them have several ranks

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "group/exchange.h"
 #include "group/group_impl.h"
+#include "group/tuned.h"
 #include "rendezvous/interface.h"
+#include "tuning/topology.h"
+#include "unisono/version.hpp"
 
 namespace unisono::detail {
 
@@ -37,6 +41,8 @@ json introduce(const ContextImpl& c, const engine::Domain* domain) {
          {"identity", rendezvous::to_text(c.host)},
          {"host", c.host.host},
          {"pid", c.host.pid},
+         {"processor", tuning::this_processor()},
+         {"cores", engine::usable_cores()},
          {"transport", c.config.transport},
          {"algorithms", selection_of(c.config)}};
   if (domain != nullptr) {
@@ -51,6 +57,7 @@ struct Introduction {
   rendezvous::HostIdentity identity;
   std::string shm, transport;
   std::uint64_t control = 0;
+  tuning::Place place;
   Member member;
 };
 
@@ -73,6 +80,7 @@ Result<Introduction> parse(const std::string& text, int rank) {
     i.transport = j.at("transport").get<std::string>();
     i.member.host = j.at("host").get<std::string>();
     i.member.pid = j.at("pid").get<std::int64_t>();
+    i.place = {i.member.host, j.value("processor", "unknown"), j.value("cores", 1), 0};
     i.member.algorithms = j.at("algorithms").get<std::string>();
     return i;
   } catch (const json::exception& e) {
@@ -97,6 +105,34 @@ std::vector<int> number_machines(const ContextImpl& c, const std::vector<Introdu
   return numbers;
 }
 
+/// All of them; an error names the first rank whose text cannot be read.
+Result<std::vector<Introduction>> parse_all(const std::vector<std::string>& texts) {
+  std::vector<Introduction> all;
+  for (std::size_t r = 0; r < texts.size(); r++) {
+    auto one = parse(texts[r], static_cast<int>(r));
+    if (!one) return one.status();
+    all.push_back(std::move(one).value());
+  }
+  return all;
+}
+
+bool all_on_one_host(const std::vector<Introduction>& all) {
+  return std::all_of(all.begin(), all.end(), [&](const Introduction& i) {
+    return rendezvous::same_host_and_network(i.identity, all[0].identity);
+  });
+}
+
+/// What measured rules are true of.
+std::string topology_of(const ContextImpl& c, const Parts& parts, const std::vector<Introduction>& all) {
+  const std::vector<int> machines = number_machines(c, all);
+  std::vector<tuning::Place> places;
+  for (std::size_t r = 0; r < all.size(); r++) {
+    places.push_back(all[r].place);
+    places.back().machine = machines[r];
+  }
+  return tuning::describe(version(), parts.transport, places);
+}
+
 /// The same decision on every rank, from the same introductions.
 Status decide_transport(const ContextImpl& c, Parts& parts, const std::vector<Introduction>& all) {
   bool any_shared = false, any_apart = false;
@@ -117,10 +153,8 @@ Status decide_transport(const ContextImpl& c, Parts& parts, const std::vector<In
 Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, const std::vector<Introduction>& all,
                                                TimePoint deadline) {
   if (parts.transport != "tcp" && parts.transport != "mixed") return std::vector<std::string>(all.size());
-  bool one_host = true;
-  for (const Introduction& i : all) one_host &= rendezvous::same_host_and_network(i.identity, all[0].identity);
   std::string address = "127.0.0.1";
-  if (!one_host) {
+  if (!all_on_one_host(all)) {
     if (c.config.secret.empty() && !c.config.allow_insecure)
       return Status::invalid(
           "the ranks are on several hosts and have no job secret, so anybody on the network could join: give all of "
@@ -135,6 +169,22 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
   if (!index) return index.status();
   return group::exchange(*parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()),
                          c.messenger->transport(*index).address(), deadline - c.clock.now(), c.clock);
+}
+
+/// Everybody's introduction, and rank 0's rules in parts.tuned.
+std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size) {
+  const std::string mine = introduce(c, parts.domain.get()).dump();
+  if (size == 1) return value_or_throw(parse_all({mine}));
+  const auto decide = [&](const std::vector<std::string>& texts) -> std::string {
+    const auto all = parse_all(texts);
+    Parts layout;
+    if (!all || !decide_transport(c, layout, *all).ok()) return {};  // every rank says so itself
+    return to_text(look_for_tuned(c.config, topology_of(c, layout, *all), !all_on_one_host(*all), c.log));
+  };
+  auto exchanged = value_or_throw(group::exchange_and_decide(*parts.store, parts.name, parts.rank, size, mine,
+                                                             c.config.init_timeout, c.clock, decide));
+  parts.tuned = parse_tuned(exchanged.decision).rules;
+  return value_or_throw(parse_all(exchanged.texts));
 }
 
 }  // namespace
@@ -156,14 +206,9 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   const TimePoint deadline = saturating_add(c.clock.now(), c.config.init_timeout);
   if (c.segment != nullptr && size > 1) parts.domain = value_or_throw(engine::Domain::create(*c.segment, rank, size));
 
-  json mine = introduce(c, parts.domain.get());
-  std::vector<std::string> texts{mine.dump()};
-  if (size > 1)
-    texts =
-        value_or_throw(group::exchange(*parts.store, name, rank, size, mine.dump(), c.config.init_timeout, c.clock));
-  std::vector<Introduction> all;
-  for (int r = 0; r < size; r++) all.push_back(value_or_throw(parse(texts[static_cast<std::size_t>(r)], r)));
+  std::vector<Introduction> all = introductions(c, parts, size);
   throw_status(decide_transport(c, parts, all));
+  if (size > 1) parts.topology = topology_of(c, parts, all);
   const auto tcp = value_or_throw(tcp_addresses(c, parts, all, deadline));
 
   const std::vector<int> machines = number_machines(c, all);
@@ -229,7 +274,7 @@ Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoin
   number_hosts(parts);
   ContextImpl& c = *parts.context;
   const int n = static_cast<int>(parts.members.size()), me = parts.rank;
-  auto selector = plan::Selector::parse(parts.overrides);
+  auto selector = plan::Selector::parse(parts.overrides, parts.tuned);
   if (!selector) return selector.status().with_context("UNISONO_ALGORITHM of rank 0");
   parts.selector = std::move(selector).value();
   // Whom to reach now: everybody who shares memory (the higher rank dials), and over the network those at a distance of 2^i, so that

@@ -66,6 +66,7 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
                                                      : any_share ? "mixed"
                                                                  : "tcp")
                                                   : parts_.transport;
+  parts.tuned = parts_.tuned;
   parts.overrides = parts_.overrides;
   const TimePoint deadline = saturating_add(c.clock.now(), timeout);
   std::vector<std::uint64_t> control(list.size());

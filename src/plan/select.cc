@@ -113,18 +113,28 @@ std::string to_text(const Rule& rule) {
                      rule.to == kNoEnd ? "" : format_size(rule.to), rule.algorithm->name);
 }
 
-Result<Selector> Selector::parse(std::string_view overrides) {
+std::string_view name_of(Origin origin) noexcept {
+  constexpr std::string_view names[] = {"built-in rule", "tuned rule", "override"};
+  return names[static_cast<std::size_t>(origin)];
+}
+
+Result<Selector> Selector::parse(std::string_view overrides, std::string_view tuned) {
   if (overrides.starts_with(kBuiltIn)) overrides.remove_prefix(kBuiltIn.size());
   while (overrides.starts_with(';')) overrides.remove_prefix(1);
-  auto built_in = parse_rules(kBuiltIn, true);
-  if (!built_in) return Status::internal("the built-in table: " + built_in.status().message());
-  auto own = parse_rules(overrides, false);
-  if (!own) return own.status();
   Selector selector;
-  selector.rules_ = std::move(built_in).value();
-  selector.rules_.insert(selector.rules_.end(), own->begin(), own->end());
-  selector.text_ = kBuiltIn;
-  if (!own->empty()) selector.text_.append(";").append(overrides);
+  const auto append = [&](std::string_view text, Origin origin) -> Status {
+    auto rules = parse_rules(text, origin);
+    if (!rules) return rules.status();
+    if (rules->empty()) return {};
+    selector.rules_.insert(selector.rules_.end(), rules->begin(), rules->end());
+    if (!selector.text_.empty()) selector.text_ += ';';
+    selector.text_ += text;
+    return {};
+  };
+  if (Status s = append(kBuiltIn, Origin::built_in); !s.ok())
+    return Status::internal("the built-in table: " + s.message());
+  UNISONO_TRY(append(tuned, Origin::tuned));
+  UNISONO_TRY(append(overrides, Origin::override));
   return selector;
 }
 
@@ -140,7 +150,7 @@ Choice Selector::explain(const Question& question) const {
   for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
     if (!matches(*rule, question)) continue;
     const std::string_view why_not = declines(*rule->algorithm, question);
-    const std::string_view origin = rule->built_in ? "built-in rule" : "override";
+    const std::string_view origin = name_of(rule->origin);
     if (why_not.empty()) {
       return {rule->algorithm, fmt::format("{} {}{}", origin, to_text(*rule), passed_over)};
     }

@@ -35,6 +35,9 @@ struct Choice {
   std::string reason;
 };
 
+/// Where a rule comes from; later ones win.
+enum class Origin : std::uint8_t { built_in, tuned, override };
+
 /// One range of one rule.
 struct Rule {
   Collective collective = Collective::all_reduce;
@@ -43,17 +46,20 @@ struct Rule {
   std::int32_t min_ranks = 1, max_ranks = 1;  ///< inclusive
   std::int64_t from = 0, to = 0;              ///< bytes, [from, to)
   const Algorithm* algorithm = nullptr;
-  bool built_in = false;
+  Origin origin = Origin::built_in;
 };
+/// "built-in rule", "tuned rule", "override".
+std::string_view name_of(Origin origin) noexcept;
 /// In the syntax of Selector::parse.
 std::string to_text(const Rule& rule);
 
 /// An immutable table. Thread-safety: value.
 class Selector {
  public:
-  /// The built-in table with `overrides` appended; unknown names and bad ranges are errors that show the place. `overrides`
-  /// may also be the text() of another selector: then this one is its equal.
-  static Result<Selector> parse(std::string_view overrides);
+  /// The built-in table with `tuned` (what was measured for this very layout) and `overrides` (what the user says) appended; unknown
+  /// names and bad ranges are errors that show the place. `overrides` may also be the text() of another selector: then this one
+  /// chooses as it does, and what was tuned there is an override here.
+  static Result<Selector> parse(std::string_view overrides, std::string_view tuned = {});
   /// The algorithm for `question`; an algorithm that declines (even_only with uneven counts, shared memory without a
   /// common host) is passed over for the next best, never an error. Never nullptr.
   const Algorithm* choose(const Question& question) const noexcept;

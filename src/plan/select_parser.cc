@@ -44,7 +44,7 @@ std::vector<std::string_view> collective_names() {
 
 class Parser {
  public:
-  Parser(std::string_view text, bool built_in) : text_(text), built_in_(built_in) {}
+  Parser(std::string_view text, Origin origin) : text_(text), origin_(origin) {}
 
   Result<std::vector<Rule>> run() {
     for (const std::string_view rule : split(text_, ';')) {
@@ -69,7 +69,7 @@ class Parser {
                    "a rule is collective:from-to=algorithm, for example all_reduce:0-64K=recursive_doubling,64K-=ring");
     }
     Rule rule;
-    rule.built_in = built_in_;
+    rule.origin = origin_;
     rule.max_ranks = std::numeric_limits<std::int32_t>::max();
     UNISONO_TRY(parse_head(trimmed(text.substr(0, colon)), rule));
     for (const std::string_view range : split(text.substr(colon + 1), ',')) UNISONO_TRY(parse_range(range, rule));
@@ -159,12 +159,12 @@ class Parser {
   }
 
   std::string_view text_;
-  bool built_in_;
+  Origin origin_;
   std::vector<Rule> rules_;
 };
 
 }  // namespace
 
-Result<std::vector<Rule>> parse_rules(std::string_view text, bool built_in) { return Parser(text, built_in).run(); }
+Result<std::vector<Rule>> parse_rules(std::string_view text, Origin origin) { return Parser(text, origin).run(); }
 
 }  // namespace unisono::plan

@@ -10,6 +10,6 @@
 namespace unisono::plan {
 
 /// The rules in `text`, in its order. An error shows the text with a mark under the place.
-Result<std::vector<Rule>> parse_rules(std::string_view text, bool built_in);
+Result<std::vector<Rule>> parse_rules(std::string_view text, Origin origin);
 
 }  // namespace unisono::plan

@@ -59,6 +59,18 @@ Status read_flag(const Environment& environment, const char* name, bool& into) {
   return {};
 }
 
+/// As the XDG base directory specification has it; empty when nothing says where the user is at home.
+std::string cache_folder(const Environment& environment) {
+  const auto folder = [&](const char* name, std::string_view below) {
+    const auto value = environment(name);
+    return !value || value->empty() ? std::string{} : *value + std::string(below);
+  };
+  for (const auto& found :
+       {folder("UNISONO_CACHE", ""), folder("XDG_CACHE_HOME", "/unisono"), folder("HOME", "/.cache/unisono")})
+    if (!found.empty()) return found;
+  return {};
+}
+
 Status read_settings(const Environment& environment, Config& c) {
   UNISONO_TRY(read_text(environment, "UNISONO_TRANSPORT", c.transport));
   if (!c.transport.empty() && c.transport != "shm" && c.transport != "tcp")
@@ -66,6 +78,11 @@ Status read_settings(const Environment& environment, Config& c) {
   UNISONO_TRY(read_text(environment, "UNISONO_INTERFACE", c.interface));
   UNISONO_TRY(read_text(environment, "UNISONO_ALGORITHM", c.algorithm));
   UNISONO_TRY(read_text(environment, "UNISONO_FAULT", c.fault));
+  UNISONO_TRY(read_text(environment, "UNISONO_TUNING", c.tuning));
+  if (c.tuning.empty()) c.tuning = "auto";
+  if (c.tuning != "auto" && c.tuning != "cached" && c.tuning != "off")
+    return bad("UNISONO_TUNING", c.tuning, "expected auto, cached or off");
+  c.cache = cache_folder(environment);
   UNISONO_TRY(read_seconds(environment, "UNISONO_TIMEOUT", c.timeout));
   UNISONO_TRY(read_seconds(environment, "UNISONO_INIT_TIMEOUT", c.init_timeout));
   UNISONO_TRY(read_bytes(environment, "UNISONO_SLICE", c.slice_bytes));

@@ -126,7 +126,7 @@ TEST(Selector, RulesPrintAsTheyAreWritten) {
   const Selector s = table("all_reduce@shm[3-4]:0-8K=binomial;reduce:5-=binomial;gather[7]:0-1=linear");
   std::string joined;
   for (const Rule& rule : s.rules()) {
-    if (!rule.built_in) joined += to_text(rule) + ";";
+    if (rule.origin != Origin::built_in) joined += to_text(rule) + ";";
   }
   EXPECT_EQ(joined, "all_reduce@shm[3-4]:0-8K=binomial;reduce:5-=binomial;gather[7]:0-1=linear;");
 }

@@ -52,9 +52,9 @@ def task_of(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[
 
 
 def environment(extra: Mapping[str, str] | None) -> dict[str, str]:
-    """What ranks inherit: nothing of an outer job, one thread for NumPy."""
+    """What ranks inherit: nothing of an outer job or of what this machine was tuned to, one thread for NumPy."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("UNISONO_", "PYTEST_"))}
-    return {**clean, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(extra or {})}
+    return {**clean, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "UNISONO_TUNING": "off", **(extra or {})}
 
 
 def launch(

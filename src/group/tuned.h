@@ -1,0 +1,25 @@
+#pragma once
+/// Rules that were measured for a group's very layout: rank 0 looks for them while it has all ranks' introductions in hand, and what it finds
+/// travels in the document that everybody reads anyhow. So ranks never choose differently, and it costs no round trip.
+
+#include <string>
+#include <string_view>
+
+#include "base/log.h"
+#include "unisono/config.hpp"
+
+namespace unisono::detail {
+
+/// Rank 0's word, the same on all ranks.
+struct Tuned {
+  std::string rules;  ///< in the syntax of plan::Selector; empty: the built-in table alone
+  bool measure =
+      false;  ///< nothing is known of this layout's links, and they are to be measured when the group is made
+};
+std::string to_text(const Tuned& tuned);
+Tuned parse_tuned(std::string_view text);
+
+/// Looks on the disk. `several_hosts`: there are links to measure. A record that cannot be used is one warning, and none.
+Tuned look_for_tuned(const Config& config, const std::string& topology, bool several_hosts, const Logger& log);
+
+}  // namespace unisono::detail
