@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
+#include "plan/range_rules.h"
 #include "plan/select.h"
 
 namespace unisono::cli {
@@ -30,42 +30,6 @@ bool clearly_faster(const Candidate& candidate, const Candidate& than) {
   }
   return rounds > 0 && median(gains) > kClearly &&
          static_cast<double>(won) >= kMostRounds * static_cast<double>(rounds);
-}
-
-struct Range {
-  std::int64_t from, to;
-  const plan::Algorithm* algorithm;
-};
-
-std::int64_t between(std::int64_t a, std::int64_t b) {
-  return std::llround(std::sqrt(static_cast<double>(a) * static_cast<double>(b)));
-}
-
-/// Of points of one collective and one kind of memory, ascending; those that `wanted` refuses have no rule.
-template <class Wanted>
-std::vector<Range> ranges_of(const std::vector<const TunePoint*>& points, const Wanted& wanted) {
-  std::vector<Range> ranges;
-  for (std::size_t i = 0; i < points.size(); i++) {
-    const std::int64_t bytes = points[i]->bytes;
-    const std::int64_t from = i == 0 ? bytes / 2 : between(points[i - 1]->bytes, bytes);
-    const std::int64_t to =
-        i + 1 == points.size() ? std::max<std::int64_t>(1, bytes * 2) : between(bytes, points[i + 1]->bytes);
-    const plan::Algorithm* algorithm = points[i]->candidates[points[i]->chosen].algorithm;
-    if (!wanted(*algorithm)) continue;
-    if (!ranges.empty() && ranges.back().to == from && ranges.back().algorithm == algorithm)
-      ranges.back().to = to;
-    else
-      ranges.push_back({from, to, algorithm});
-  }
-  return ranges;
-}
-
-std::string rule_text(std::string_view head, const std::vector<Range>& ranges) {
-  std::string text;
-  for (const Range& r : ranges)
-    text += fmt::format("{}{}-{}={}", text.empty() ? "" : ",", plan::format_size(r.from), plan::format_size(r.to),
-                        r.algorithm->name);
-  return text.empty() ? text : fmt::format("{}:{}", head, text);
 }
 
 }  // namespace
@@ -103,9 +67,12 @@ std::string rules_of(std::span<const TunePoint> points, std::string_view place, 
       for (const TunePoint& p : points)
         if (p.collective == collective && p.shared_buffers == shared) own.push_back(&p);
       std::sort(own.begin(), own.end(), [](const TunePoint* a, const TunePoint* b) { return a->bytes < b->bytes; });
-      const std::string rule = rule_text(
-          fmt::format("{}@{}[{}]", name_of(collective), place, ranks),
-          ranges_of(own, [&](const plan::Algorithm& a) { return (a.place == plan::Place::shared_buffers) == shared; }));
+      std::vector<plan::SizedChoice> choices;
+      for (const TunePoint* p : own) {
+        const plan::Algorithm* chosen = p->candidates[p->chosen].algorithm;
+        choices.push_back({p->bytes, (chosen->place == plan::Place::shared_buffers) == shared ? chosen : nullptr});
+      }
+      const std::string rule = plan::range_rules(fmt::format("{}@{}[{}]", name_of(collective), place, ranks), choices);
       if (!rule.empty()) text += (text.empty() ? "" : ";") + rule;
     }
   }

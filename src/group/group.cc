@@ -38,6 +38,16 @@ GroupImpl::GroupImpl(Parts parts) : parts_(std::move(parts)) {
   for (int c = 0; c < kCollectives; c++)
     overridden_[static_cast<std::size_t>(c)] =
         parts_.overrides.find(name_of(static_cast<Collective>(c))) != std::string::npos;
+  note_shared_rules();
+}
+
+void GroupImpl::adopt(const std::string& tuned) {
+  parts_.selector = value_or_throw(plan::Selector::parse(parts_.overrides, tuned));
+  parts_.tuned = tuned;
+  note_shared_rules();
+}
+
+void GroupImpl::note_shared_rules() {
   shared_from_.fill(std::numeric_limits<std::int64_t>::max());
   for (const plan::Rule& rule : parts_.selector.rules()) {
     std::int64_t& from = shared_from_[static_cast<std::size_t>(rule.collective)];

@@ -75,6 +75,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   explicit GroupImpl(Parts parts);
   ~GroupImpl() override;
 
+  /// Choose by these measured rules from now on. Before the first operation; the same on all ranks. Throws when they are not a table.
+  void adopt(const std::string& tuned);
   void run(const Call& call);
   std::shared_ptr<engine::Completion> start(const Call& call);
   std::shared_ptr<engine::Completion> send(std::span<const std::byte> data, int dst, std::int64_t tag);
@@ -101,6 +103,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
 
  private:
   void check_usable() const;
+  void note_shared_rules();
   void submit(std::unique_ptr<Pending> pending);
   /// The call as an operation that travels in the announcements, if it is one: the same answer on all ranks.
   std::optional<engine::InlineCall> inline_call(const Call& call, const plan::Algorithm* requested) const;

@@ -8,6 +8,7 @@
 
 #include "group/exchange.h"
 #include "group/group_impl.h"
+#include "group/links.h"
 #include "group/tuned.h"
 #include "rendezvous/interface.h"
 #include "tuning/topology.h"
@@ -171,8 +172,8 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
                          c.messenger->transport(*index).address(), deadline - c.clock.now(), c.clock);
 }
 
-/// Everybody's introduction, and rank 0's rules in parts.tuned.
-std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size) {
+/// Everybody's introduction, rank 0's rules in parts.tuned, and whether links are to be measured.
+std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, bool& measure) {
   const std::string mine = introduce(c, parts.domain.get()).dump();
   if (size == 1) return value_or_throw(parse_all({mine}));
   const auto decide = [&](const std::vector<std::string>& texts) -> std::string {
@@ -183,7 +184,9 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size) 
   };
   auto exchanged = value_or_throw(group::exchange_and_decide(*parts.store, parts.name, parts.rank, size, mine,
                                                              c.config.init_timeout, c.clock, decide));
-  parts.tuned = parse_tuned(exchanged.decision).rules;
+  const Tuned tuned = parse_tuned(exchanged.decision);
+  parts.tuned = tuned.rules;
+  measure = tuned.measure;
   return value_or_throw(parse_all(exchanged.texts));
 }
 
@@ -206,7 +209,8 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   const TimePoint deadline = saturating_add(c.clock.now(), c.config.init_timeout);
   if (c.segment != nullptr && size > 1) parts.domain = value_or_throw(engine::Domain::create(*c.segment, rank, size));
 
-  std::vector<Introduction> all = introductions(c, parts, size);
+  bool measure = false;
+  std::vector<Introduction> all = introductions(c, parts, size, measure);
   throw_status(decide_transport(c, parts, all));
   if (size > 1) parts.topology = topology_of(c, parts, all);
   const auto tcp = value_or_throw(tcp_addresses(c, parts, all, deadline));
@@ -237,6 +241,7 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   throw_status(connect(parts, control, deadline));
   auto impl = std::make_shared<GroupImpl>(std::move(parts));
   c.progress->enlist(impl);
+  if (measure) impl->adopt(measure_links(*impl));
   return impl;
 }
 

@@ -1,0 +1,230 @@
+#include "group/links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "group/exchange.h"
+#include "kernels/kernels.h"
+#include "plan/cost_model.h"
+#include "tuning/record.h"
+
+namespace unisono::detail {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kTag = std::numeric_limits<std::int64_t>::min() + 4711;
+constexpr int kTurns = 24, kBurst = 16, kMostPartners = 8;
+constexpr std::size_t kPortion = 256 << 10;                   // the size of a slice over the network
+constexpr Duration kLongest = std::chrono::milliseconds(40);  // of the portions
+constexpr std::size_t kMostPortions = 64, kFewestPortions = 6;
+
+double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+
+/// Disturbances make things longer, never shorter; a quarter of the figures are free of them on all but the busiest machines.
+double lower_quartile(std::vector<double> values) {
+  const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), quarter, values.end());
+  return *quarter;
+}
+
+/// One pair of ranks. The lower rank begins, keeps the time, and knows the result.
+class Pair {
+ public:
+  Pair(GroupImpl& group, int other) : group_(group), other_(other), leads_(group.rank() < other), data_(kPortion) {}
+
+  plan::LinkCost measure() {
+    plan::LinkCost link;
+    const double there_and_back = turns();
+    link.alpha = there_and_back / 2;
+    link.gap = std::min(link.alpha, std::max(0.0, burst() - there_and_back) / (kBurst - 1));
+    link.beta = std::max(0.0, portion() - there_and_back) / static_cast<double>(kPortion);
+    return link;
+  }
+
+ private:
+  void send(std::size_t bytes) {
+    group_.wait(group_.send(std::span(data_).first(bytes), other_, kTag), group_.default_timeout(), "measuring a link",
+                true);
+  }
+  void receive(std::size_t bytes) {
+    group_.wait(group_.receive(std::span(data_).first(bytes), other_, kTag), group_.default_timeout(),
+                "measuring a link", true);
+  }
+  template <class Step>
+  double time(const Step& step) {
+    const Clock& clock = group_.parts().context->clock;
+    const TimePoint start = clock.now();
+    step();
+    return seconds(clock.now() - start);
+  }
+
+  double turns() {
+    std::vector<double> times;
+    for (int i = 0; i < kTurns; i++)
+      times.push_back(time([&] {
+        leads_ ? send(8) : receive(8);
+        leads_ ? receive(8) : send(8);
+      }));
+    return lower_quartile(times);
+  }
+
+  /// Many small ones on end, and a word back.
+  double burst() {
+    std::vector<double> times;
+    for (int i = 0; i < kTurns / 3; i++)
+      times.push_back(time([&] {
+        for (int k = 0; k < kBurst; k++) leads_ ? send(8) : receive(8);
+        leads_ ? receive(8) : send(8);
+      }));
+    return lower_quartile(times);
+  }
+
+  /// Large ones, each with a word back, until there are enough: what a shaper lets through at first is over by half of them.
+  double portion() {
+    const Clock& clock = group_.parts().context->clock;
+    const TimePoint until = saturating_add(clock.now(), kLongest);
+    std::vector<double> times;
+    for (bool more = true; more;) {
+      more = times.size() + 1 < kFewestPortions || (clock.now() < until && times.size() + 1 < kMostPortions);
+      data_[0] = static_cast<std::byte>(more);
+      times.push_back(time([&] {
+        leads_ ? send(kPortion) : receive(kPortion);
+        if (!leads_) more = data_[0] != std::byte{0};
+        leads_ ? receive(8) : send(8);
+      }));
+    }
+    times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+    return lower_quartile(times);
+  }
+
+  GroupImpl& group_;
+  int other_;
+  bool leads_;
+  std::vector<std::byte> data_;
+};
+
+/// Seconds a byte to add one vector to another, in the cache.
+double measure_sums(const Clock& clock) {
+  std::vector<float> a(16 << 10), b(16 << 10);
+  std::vector<double> times;
+  for (int i = 0; i < 16; i++) {
+    const TimePoint start = clock.now();
+    const void* sources[] = {a.data(), b.data()};
+    kernels::reduce({DType::f32, ReduceOp::sum}, a.data(), nullptr, sources, a.size());
+    times.push_back(seconds(clock.now() - start));
+  }
+  return lower_quartile(times) / static_cast<double>(a.size() * sizeof(float));
+}
+
+/// Whom host `me` of `hosts` meets in each round, or -1: everybody once in a full tournament, by the circle method.
+std::vector<int> partners(int hosts, int me) {
+  const int seats = hosts + hosts % 2, circle = seats - 1;
+  std::vector<int> met;
+  for (int round = 0; round < std::min(circle, kMostPartners); round++) {
+    const int opposite = ((2 * round - me) % circle + circle) % circle;
+    const int partner = me == circle ? round : opposite == me ? circle : opposite;
+    met.push_back(partner < hosts ? partner : -1);
+  }
+  return met;
+}
+
+json to_json(const plan::LinkCost& link) { return {link.alpha, link.gap, link.beta}; }
+plan::LinkCost link_of(const json& j) { return {j.at(0), j.at(1), j.at(2)}; }
+
+/// What this rank has to say: {"gamma": .., "within": [..], "links": [[host, host, [..]], ..]}.
+json measure_own(GroupImpl& group) {
+  const std::vector<std::int32_t>& hosts = group.parts().hosts;
+  std::vector<std::vector<int>> members(static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1);
+  for (std::size_t r = 0; r < hosts.size(); r++)
+    members[static_cast<std::size_t>(hosts[r])].push_back(static_cast<int>(r));
+  const int rank = group.rank(), host = hosts[static_cast<std::size_t>(rank)];
+  const auto& own = members[static_cast<std::size_t>(host)];
+  json said{{"gamma", measure_sums(group.parts().context->clock)}, {"links", json::array()}};
+  if (own.size() > 1 && (rank == own[0] || rank == own[1])) {
+    const auto link = Pair(group, rank == own[0] ? own[1] : own[0]).measure();
+    if (rank == own[0]) said["within"] = to_json(link);
+  }
+  if (rank != own[0]) return said;
+  for (const int partner : partners(static_cast<int>(members.size()), host)) {
+    if (partner < 0) continue;
+    const auto link = Pair(group, members[static_cast<std::size_t>(partner)][0]).measure();
+    if (rank < members[static_cast<std::size_t>(partner)][0])
+      said["links"].push_back({std::min(host, partner), std::max(host, partner), to_json(link)});
+  }
+  return said;
+}
+
+/// Member by member, of several links.
+plan::LinkCost median(std::vector<plan::LinkCost> links) {
+  plan::LinkCost result;
+  for (double plan::LinkCost::* part : {&plan::LinkCost::alpha, &plan::LinkCost::gap, &plan::LinkCost::beta}) {
+    const auto middle = links.begin() + static_cast<std::ptrdiff_t>(links.size() / 2);
+    std::nth_element(links.begin(), middle, links.end(),
+                     [&](const auto& a, const auto& b) { return a.*part < b.*part; });
+    if (!links.empty()) result.*part = (*middle).*part;
+  }
+  return result;
+}
+
+plan::CostModel model_of(const std::vector<std::string>& texts) {
+  plan::CostModel model;
+  std::vector<plan::LinkCost> within, between;
+  for (const std::string& text : texts) {
+    const json said = json::parse(text);
+    model.gamma = std::max(model.gamma, said.at("gamma").get<double>());
+    if (said.contains("within")) within.push_back(link_of(said.at("within")));
+    for (const json& link : said.at("links")) {
+      between.push_back(link_of(link.at(2)));
+      model.pairs[{link.at(0), link.at(1)}] = between.back();
+    }
+  }
+  model.within = within.empty() ? median(between) : median(within);
+  model.between = median(between);
+  return model;
+}
+
+/// On rank 0.
+std::string decide(const GroupImpl& group, const std::vector<std::string>& texts) {
+  const Parts& parts = group.parts();
+  const Config& config = parts.context->config;
+  const Logger& log = parts.context->log;
+  try {
+    const plan::CostModel model = model_of(texts);
+    const std::int64_t slice = config.slice_bytes > 0 ? config.slice_bytes : static_cast<std::int64_t>(kPortion);
+    tuning::Record record{parts.topology,
+                          tuning::timestamp(),
+                          "links measured when a group was made",
+                          plan::to_text(model),
+                          plan::rules_from(model, parts.hosts, slice),
+                          ""};
+    const auto file = tuning::file_of(config.cache, parts.topology);
+    const Status kept = tuning::write(file, record);
+    log.info(fmt::format("links of {} hosts: {}; rules by them: {}; {}", parts.hosts.back() + 1, record.constants,
+                         record.rules.empty() ? "none, the built-in table is as good" : record.rules,
+                         kept.ok() ? "kept in " + file.string() : "not kept: " + kept.message()));
+    return record.rules;
+  } catch (const std::exception& e) {  // a rank of another version
+    log.warn(fmt::format("what ranks say of their links cannot be read, so the built-in table is used: {}", e.what()));
+    return {};
+  }
+}
+
+}  // namespace
+
+std::string measure_links(GroupImpl& group) {
+  const Parts& parts = group.parts();
+  const ContextImpl& c = *parts.context;
+  const std::string mine = measure_own(group).dump();
+  return value_or_throw(group::exchange_and_decide(
+                            *parts.store, parts.name + "/links", parts.rank, group.size(), mine, c.config.init_timeout,
+                            c.clock, [&](const std::vector<std::string>& texts) { return decide(group, texts); }))
+      .decision;
+}
+
+}  // namespace unisono::detail
