@@ -59,6 +59,8 @@ void register_config(nb::module_& m) {
       .def_rw("tuning", &Config::tuning,
               "Choose by what was measured for this layout: auto (and measure several hosts' links), cached or off;\n"
               "rank 0's counts. UNISONO_TUNING.")
+      .def_rw("constants", &Config::constants,
+              "What links cost, in place of what is measured of them; rank 0's count. UNISONO_CONSTANTS.")
       .def_rw("cache", &Config::cache, "Folder where that is kept; empty: nowhere. UNISONO_CACHE.")
       .def_rw("fault", &Config::fault, "Disturb the transports, for tests: partial,delay=1ms,seed=3. UNISONO_FAULT.")
       .def_prop_rw("timeout", &get_seconds<&Config::timeout>, &set_seconds<&Config::timeout>,

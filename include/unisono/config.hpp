@@ -43,6 +43,9 @@ struct UNISONO_API Config {
   /// measure their links when the group is made (well under a second). cached: choose by it, measure nothing. off: by the built-in
   /// table alone. Rank 0's counts.
   std::string tuning = "auto";
+  /// UNISONO_CONSTANTS: what links cost, in place of what is measured of them: "gamma=0.1ns/B; within=1us,0.2us,0.05ns/B;
+  /// between=27us,3us,8ns/B" (latency, processor time of a message, and time a byte of the link). Rank 0's count.
+  std::string constants;
   std::string
       cache;  ///< UNISONO_CACHE, else XDG_CACHE_HOME/unisono, else HOME/.cache/unisono: where that is kept; empty: nowhere
   std::string fault;  ///< UNISONO_FAULT: wrap transports in the faulty decorator, for tests: "partial,delay=1ms,seed=3"

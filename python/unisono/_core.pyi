@@ -155,6 +155,14 @@ class Config:
     @tuning.setter
     def tuning(self, arg: str, /) -> None: ...
     @property
+    def constants(self) -> str:
+        """
+        What links cost, in place of what is measured of them; rank 0's count. UNISONO_CONSTANTS.
+        """
+
+    @constants.setter
+    def constants(self, arg: str, /) -> None: ...
+    @property
     def cache(self) -> str:
         """Folder where that is kept; empty: nowhere. UNISONO_CACHE."""
 

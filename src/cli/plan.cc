@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/plan_explain.h"
 #include "cli/plan_options.h"
 #include "plan/draw.h"
 #include "plan/print.h"
@@ -31,12 +32,6 @@ constexpr std::string_view kExamples = R"(Examples:
   unisono plan all_reduce -n 512 --simulate hdr+torus:8x8x8 --algorithm ring
   unisono plan --explain all_reduce -n 4 --bytes 1M            what would run, and why
 )";
-
-// "6 rounds", "2 phases"; nothing where they are not counted.
-std::string steps_text(const plan::Algorithm& a, std::int64_t steps) {
-  if (steps == plan::Cost::kNotCounted) return "";
-  return fmt::format("{} {}, ", steps, plan::needs_one_host(a.place) ? "phases" : "rounds");
-}
 
 plan::Question question_of(const PlanOptions& o) {
   plan::Question q;
@@ -79,22 +74,8 @@ int list_algorithms() {
 
 int explain(const PlanOptions& o) {
   check_group(o);
-  const plan::Selector table = selector();
-  const plan::Question q = question_of(o);
-  const plan::Choice choice = table.explain(q);
-  const plan::Cost cost = choice.algorithm->cost({o.ranks, 0, o.root, hosts_of(o)});
-  fmt::print("{} of {} bytes between {} ranks {}: {}\n", o.collective, plan::format_size(q.bytes), o.ranks,
-             q.one_host ? "that share memory" : "over a network", choice.algorithm->name);
-  fmt::print("  why    {}\n", choice.reason);
-  fmt::print("  what   {} ({})\n", choice.algorithm->summary, choice.algorithm->source);
-  fmt::print("  cost   {}{:.4g} x {} bytes by the busiest rank\n\n", steps_text(*choice.algorithm, cost.steps),
-             cost.volume, plan::format_size(q.bytes));
-  fmt::print("the table for {}, a later line wins:\n", o.collective);
-  for (const plan::Rule& rule : table.rules()) {
-    if (rule.collective == q.collective)
-      fmt::print("  {}{}\n", plan::to_text(rule),
-                 rule.origin == plan::Origin::built_in ? "" : "   (UNISONO_ALGORITHM)");
-  }
+  const Status said = explain_choice({question_of(o), hosts_of(o), o.root, Config::settings_from_env()});
+  if (!said.ok()) throw UsageError(said.message());
   return 0;
 }
 

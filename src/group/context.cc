@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "group/context_impl.h"
+#include "plan/cost_model.h"
 #include "rendezvous/job_handshake.h"
 
 namespace unisono::detail {
@@ -42,6 +43,8 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
   if (!config.transport.empty() && config.transport != "shm" && config.transport != "tcp")
     throw_status(Status::invalid(
         fmt::format("UNISONO_TRANSPORT is \"{}\"; it can be shm, tcp, or empty for the best", config.transport)));
+  if (const auto constants = plan::parse_cost_model(config.constants); !constants)
+    throw_status(constants.status().with_context("UNISONO_CONSTANTS"));
   auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
   handshake = rendezvous::make_handshake_factory(self, config.job, std::move(secret));
   std::vector<std::unique_ptr<Transport>> transports;

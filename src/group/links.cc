@@ -196,7 +196,7 @@ std::string decide(const GroupImpl& group, const std::vector<std::string>& texts
   const Logger& log = parts.context->log;
   try {
     const plan::CostModel model = model_of(texts);
-    const std::int64_t slice = config.slice_bytes > 0 ? config.slice_bytes : static_cast<std::int64_t>(kPortion);
+    const std::int64_t slice = config.slice_bytes > 0 ? config.slice_bytes : plan::kUsualSlice;
     tuning::Record record{parts.topology,
                           tuning::timestamp(),
                           "links measured when a group was made",

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "plan/cost_model.h"
 #include "plan/select.h"
 #include "tuning/record.h"
+#include "tuning/topology.h"
 
 namespace unisono::detail {
 
@@ -20,9 +23,26 @@ Tuned parse_tuned(std::string_view text) {
   return {j.value("rules", ""), j.value("measure", false)};
 }
 
+namespace {
+/// By constants that the user set; ContextImpl has refused those that cannot be understood.
+Tuned by_hand(const Config& config, const std::string& topology, const Logger& log) {
+  const auto model = plan::parse_cost_model(config.constants);
+  const std::vector<std::int32_t> hosts = tuning::hosts_of(topology);
+  const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](std::int32_t host) { return host == 0; });
+  if (!model || one_host) return {};  // constants say nothing of shared memory
+  const std::int64_t slice = config.slice_bytes > 0 ? config.slice_bytes : plan::kUsualSlice;
+  Tuned tuned{plan::rules_from(*model, hosts, slice), false};
+  log.info(fmt::format("algorithms are chosen by UNISONO_CONSTANTS: {}",
+                       tuned.rules.empty() ? "as the built-in table says" : tuned.rules));
+  return tuned;
+}
+}  // namespace
+
 Tuned look_for_tuned(const Config& config, const std::string& topology, bool several_hosts, const Logger& log) {
   // Deterministic: no algorithm may depend on what was measured, in shared memory either.
-  if (config.tuning == "off" || config.deterministic || config.cache.empty()) return {};
+  if (config.deterministic) return {};
+  if (!config.constants.empty()) return by_hand(config, topology, log);
+  if (config.tuning == "off" || config.cache.empty()) return {};
   Tuned tuned;
   tuned.measure = several_hosts && config.tuning == "auto";
   const auto file = tuning::file_of(config.cache, topology);

@@ -65,6 +65,9 @@ class Schedule {
   double blocks_ = 1;  ///< S is so many blocks
 };
 
+/// Bytes of a slice of a block over a network, unless the user says otherwise (UNISONO_SLICE).
+inline constexpr std::int64_t kUsualSlice = 256 << 10;
+
 /// What all algorithms that can run between hosts are expected to take at one size, in the registry's order.
 struct Expectation {
   const Algorithm* algorithm = nullptr;

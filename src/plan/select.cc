@@ -16,13 +16,15 @@ namespace {
 //   one shot or two    the extra additions of one shot against one more signal and wait (0.5 to 1 us at 10 GB/s)
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
-//   shared             where it copies less than staged at all: only the smallest operations are over before that matters
+//   shared             copies less than staged, but all ranks must run twice: with more ranks than cores only large operations gain
 //   single_copy        from where it wins between cores that share no cache; in a group it runs only while it is faster (group/contest.h)
-//   hierarchical       a link between hosts is slower than memory: what goes over it counts
+//   hierarchical       a link between hosts is slower than memory: what goes over it counts; with two hosts of two, few messages do
+//   binomial reduce    between hosts of several ranks it sends the vector over each link once, the circulant one more often
+//   flat barrier       as many steps as dissemination up to 4 ranks, and fewer messages
 //   Bruck              blocks of at most 256 bytes between 8 ranks or more
 constexpr std::string_view kBuiltIn =
     "all_reduce@shm[1-2]:0-16K=staged_one_shot,16K-=staged_two_shot;"
-    "all_reduce@shm[3-4]:0-8K=staged_one_shot,8K-=staged_two_shot;"
+    "all_reduce@shm[3-4]:0-32K=staged_one_shot,32K-=staged_two_shot;"
     "all_reduce@shm[5-8]:0-4K=staged_one_shot,4K-=staged_two_shot;"
     "all_reduce@shm[9-]:0-2K=staged_one_shot,2K-=staged_two_shot;"
     "all_reduce@net[1-2]:0-2M=recursive_doubling,2M-=ring;"
@@ -32,6 +34,7 @@ constexpr std::string_view kBuiltIn =
     "all_reduce@net[17-]:0-32K=recursive_doubling,32K-8M=circulant,8M-=ring;"
     "reduce@shm:0-=staged;"
     "reduce@net:0-64K=binomial,64K-=reduce_scatter_gather;"
+    "reduce@net[1-2]:0-=binomial;"
     "broadcast@shm:0-=staged;"
     "broadcast@net[1-3]:0-32K=flat,32K-=chain;"
     "broadcast@net[4-8]:0-32K=binomial,32K-4M=scatter_all_gather,4M-=chain;"
@@ -55,25 +58,34 @@ constexpr std::string_view kBuiltIn =
     "all_to_all@net[8-15]:0-2K=bruck;"
     "all_to_all@net[16-31]:0-4K=bruck;"
     "all_to_all@net[32-]:0-8K=bruck;"
-    "all_reduce@shm[1-2]:4K-=shared;"
-    "all_reduce@shm[3-]:16K-=shared;"
+    "all_reduce@shm[1-2]:16K-=shared;"
+    "all_reduce@shm[3-]:32K-=shared;"
     "reduce@shm:16K-=shared;"
-    "broadcast@shm:16K-=shared;"
-    "all_gather@shm:16K-=shared;"
-    "reduce_scatter@shm:16K-=shared;"
-    "gather@shm:16K-=shared;"
-    "scatter@shm:16K-=shared;"
-    "all_to_all@shm:16K-=shared;"
+    "broadcast@shm[1-2]:16K-=shared;"
+    "broadcast@shm[3-]:512K-=shared;"
+    "all_gather@shm[1-2]:16K-=shared;"
+    "all_gather@shm[3-]:128K-=shared;"
+    "reduce_scatter@shm[1-2]:16K-=shared;"
+    "reduce_scatter@shm[3-]:128K-=shared;"
+    "gather@shm[1-2]:16K-=shared;"
+    "gather@shm[3-]:512K-=shared;"
+    "scatter@shm[1-2]:16K-=shared;"
+    "scatter@shm[3-]:2M-=shared;"
+    "all_to_all@shm[1-2]:16K-=shared;"
+    "all_to_all@shm[3-]:128K-=shared;"
     "all_reduce@shm:128K-=single_copy;"
     "all_gather@shm:128K-=single_copy;"
     "reduce_scatter@shm:128K-=single_copy;"
     "all_to_all@shm:128K-=single_copy;"
     "barrier@shm:0-=staged;"
     "all_reduce@hosts:0-=hierarchical;"
+    "all_reduce@hosts[3-4]:0-32K=binomial;"
+    "reduce@hosts[3-16]:0-=binomial;"
     "broadcast@hosts:0-=hierarchical;"
     "all_gather@hosts:0-=hierarchical;"
     "reduce_scatter@hosts:0-=hierarchical;"
-    "barrier@net:0-=dissemination";
+    "barrier@net:0-=dissemination;"
+    "barrier@net[1-4]:0-=flat";
 
 constexpr auto kNoEnd = std::numeric_limits<std::int64_t>::max();
 constexpr auto kAnyRanks = std::numeric_limits<std::int32_t>::max();

@@ -140,6 +140,37 @@ def test_mistakes(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None
     assert done.stdout == ""
 
 
+def test_explain_shows_what_was_measured(tuned: Path) -> None:
+    said = run(tuned, "plan", "--explain", "all_reduce", "-n", "2", "--bytes", "30K").stdout
+    assert "all_reduce of 30K bytes between 2 ranks that share memory: binomial" in said
+    assert "why    tuned rule all_reduce@shm[2]:16K-64K=binomial" in said
+    assert "unisono bench --tune" in said
+    assert "measured at 32K" in said
+    (chosen,) = [line for line in said.splitlines() if line.startswith("* ")]
+    assert chosen.split()[1] == "binomial"
+    assert chosen.endswith((" us", " ms"))
+    assert "all_reduce@shm[2]:16K-64K=binomial   (measured)" in said
+    for variables in ({"UNISONO_TUNING": "off"}, {"UNISONO_DETERMINISTIC": "1"}):
+        said = run(tuned, "plan", "--explain", "all_reduce", "-n", "2", "--bytes", "30K", **variables).stdout
+        assert "(measured)" not in said
+    said = run(tuned, "plan", "--explain", "all_reduce", "-n", "3", "--bytes", "30K").stdout
+    assert "nothing was measured for 3 ranks on this host: unisono bench --tune -n 3" in said
+
+
+def test_explain_shows_what_constants_let_expect(tmp_path: Path) -> None:
+    explain = ("plan", "--explain", "broadcast", "-n", "4", "--place", "net", "--bytes", "1M")
+    assert "no constants are known" in run(tmp_path, *explain).stdout
+    slow = "gamma=0.1ns/B; within=1us,0.2us,0.05ns/B; between=50us,3us,8ns/B"
+    said = run(tmp_path, *explain, UNISONO_CONSTANTS=slow).stdout
+    assert f"constants (UNISONO_CONSTANTS): alpha, gap, beta\n  {slow}" in said
+    expected = {line[2:].split()[0]: line.split()[-3:-1] for line in said.splitlines() if " ms  " in line}
+    assert expected["flat"] == ["25.22", "ms"]  # three times 1 MiB at 8 ns a byte, latency and messages
+    assert set(expected) == {"flat", "binomial", "chain", "scatter_all_gather"}
+    wrong = run(tmp_path, *explain, UNISONO_CONSTANTS="gamma=1")
+    assert wrong.returncode == 2
+    assert "UNISONO_CONSTANTS" in wrong.stderr
+
+
 def test_a_word_that_is_none_of_it(tmp_path: Path) -> None:
     done = run(tmp_path, "bench", "all_reduce", "-n", "2", UNISONO_TUNING="maybe")
     assert done.returncode != 0
