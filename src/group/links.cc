@@ -26,12 +26,15 @@ constexpr std::size_t kMostPortions = 64, kFewestPortions = 6;
 
 double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
-/// Disturbances make things longer, never shorter; a quarter of the figures are free of them on all but the busiest machines.
-double lower_quartile(std::vector<double> values) {
-  const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
-  std::nth_element(values.begin(), quarter, values.end());
-  return *quarter;
+double quantile(std::vector<double> values, std::size_t parts) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / parts);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
+/// Disturbances make things longer, never shorter; a quarter of the figures are free of them on all but the busiest machines.
+double lower_quartile(std::vector<double> values) { return quantile(std::move(values), 4); }
+/// For links: a shaper lets through more for a while when something else was slow.
+double middle_of(std::vector<double> values) { return quantile(std::move(values), 2); }
 
 /// One pair of ranks. The lower rank begins, keeps the time, and knows the result.
 class Pair {
@@ -100,7 +103,7 @@ class Pair {
       }));
     }
     times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-    return lower_quartile(times);
+    return middle_of(times);
   }
 
   GroupImpl& group_;
@@ -204,7 +207,8 @@ std::string decide(const GroupImpl& group, const std::vector<std::string>& texts
                           plan::rules_from(model, parts.hosts, slice),
                           ""};
     const auto file = tuning::file_of(config.cache, parts.topology);
-    const Status kept = tuning::write(file, record);
+    const Status kept = config.cache.empty() ? Status::invalid("there is no cache folder (UNISONO_CACHE)")
+                                             : tuning::write(file, record);
     log.info(fmt::format("links of {} hosts: {}; rules by them: {}; {}", parts.hosts.back() + 1, record.constants,
                          record.rules.empty() ? "none, the built-in table is as good" : record.rules,
                          kept.ok() ? "kept in " + file.string() : "not kept: " + kept.message()));

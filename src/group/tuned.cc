@@ -42,9 +42,10 @@ Tuned look_for_tuned(const Config& config, const std::string& topology, bool sev
   // Deterministic: no algorithm may depend on what was measured, in shared memory either.
   if (config.deterministic) return {};
   if (!config.constants.empty()) return by_hand(config, topology, log);
-  if (config.tuning == "off" || config.cache.empty()) return {};
+  if (config.tuning == "off") return {};
   Tuned tuned;
   tuned.measure = several_hosts && config.tuning == "auto";
+  if (config.cache.empty()) return tuned;
   const auto file = tuning::file_of(config.cache, topology);
   const auto record = tuning::read(file, topology);
   Status refused = record.status();

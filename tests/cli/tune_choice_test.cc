@@ -72,7 +72,7 @@ TEST(Rules, AreATable) {
   plan::Question q{Collective::all_reduce, false, 4, 4096, true, false, true};
   EXPECT_EQ(selector->choose(q)->name, "ring");
   EXPECT_THAT(selector->explain(q).reason, ::testing::StartsWith("tuned rule all_reduce@hosts[4]"));
-  q.ranks = 3;
+  q.ranks = 5;
   EXPECT_EQ(selector->choose(q)->name, "hierarchical");
 }
 

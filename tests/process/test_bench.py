@@ -51,7 +51,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("collective", COLLECTIVES[:-1])
 def test_shared_buffers_are_right(collective: str, transport: str, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    options = ("--sizes", "1M,12M", "--check", "--transport", transport, "--memory", "shared", "--json", file, *BRIEF)
+    options = ("--sizes", "3M,12M", "--check", "--transport", transport, "--memory", "shared", "--json", file, *BRIEF)
     done = run("bench", collective, "-n", "3", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(file.read_text())
