@@ -192,7 +192,8 @@ void register_group(nb::module_& m) {
           "The selection table in force, as UNISONO_ALGORITHM has it.")
       .def_prop_ro(
           "topology", [](const PyGroup& self) { return self.handle().topology(); },
-          "What figures measured on this group are true of: version, transport, which rank is on which host, processors\n"
+          "What figures measured on this group are true of: version, transport, which rank is on which host, "
+          "processors\n"
           "and cores. Empty for a group of one, and for groups within a group.")
       .def_prop_ro(
           "sequence_number", [](const PyGroup& self) { return self.handle().sequence_number(); },

@@ -98,9 +98,10 @@ class Tuner {
     for (const plan::Algorithm& a : plan::algorithms()) {
       if (a.collective != p.collective) continue;
       const bool runs = shared ? a.place == plan::Place::shared_buffers || &a == without
-                        : a.place == plan::Place::shared_memory ? one_host_
-                        : a.place == plan::Place::several_hosts ? question.several_hosts
-                                                                : a.place == plan::Place::network;
+                        : a.place == plan::Place::shared_buffers ? false
+                        : plan::needs_one_host(a.place)          ? one_host_
+                        : a.place == plan::Place::several_hosts  ? question.several_hosts
+                                                                 : true;
       if (!runs) continue;
       if (&a == in_force) point.in_force = point.candidates.size();
       point.candidates.push_back({&a, {}});
@@ -119,14 +120,30 @@ class Tuner {
       options.algorithm = c.algorithm->name;
       return quiet(sample(group_, p, usually_in_place(collective), options, memory, calls));
     };
-    std::vector<double> first;
-    for (const Candidate& c : point.candidates) {
-      seconds(c, 2);  // connections and plans come with the first calls
-      first.push_back(seconds(c, 3));
-    }
+    std::vector<double> first = try_out(point, seconds);
     measure_rounds(point, first, seconds);
     choose(point);
     return point;
+  }
+
+  /// Seconds of the first calls of each candidate. One that the group refuses, on all ranks and before anything is sent, is none.
+  template <class Seconds>
+  static std::vector<double> try_out(TunePoint& point, const Seconds& seconds) {
+    std::vector<double> first;
+    std::vector<Candidate> willing;
+    const plan::Algorithm* in_force = point.candidates[point.in_force].algorithm;
+    for (const Candidate& c : point.candidates) {
+      try {
+        seconds(c, 2);  // connections and plans come with the first calls
+        first.push_back(seconds(c, 3));
+      } catch (const InvalidArgument&) {
+        continue;
+      }
+      if (c.algorithm == in_force) point.in_force = willing.size();
+      willing.push_back(c);
+    }
+    point.candidates = std::move(willing);
+    return first;
   }
 
   /// In turn, each round beginning with another one, so that what disturbs disturbs all alike.

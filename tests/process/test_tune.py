@@ -68,8 +68,8 @@ def test_everything_is_measured_kept_and_drawn(tmp_path: Path) -> None:
         assert (collective, "shared" if algorithm == "shared" else "private", algorithm) in measured
     assert all(row["time_us"] > 0 for row in found)
     for name in ("in_force", "chosen"):
-        points = [(row["collective"], row["bytes"], row["memory"]) for row in found if row[name]]
-        assert len(points) == len(set(points)) > 0
+        named = [(row["collective"], row["bytes"], row["memory"]) for row in found if row[name]]
+        assert len(named) == len(set(named)) > 0
     record = json.loads(record_of(cache).read_text())
     assert "ranks 0x3\n" in record["topology"]
     assert "all_reduce@shm[3]:" in record["rules"]
