@@ -20,7 +20,9 @@ namespace {
 
 constexpr int kRounds = 9, kRoundsBeforeDropping = 3;
 constexpr double kHopeless = 4, kBehind = 1.6;  // times the best: after the first calls, and after a few rounds
-constexpr std::int64_t kMostCalls = 400;        // in a round
+constexpr int kMostTurns = 3;  // all rounds once more while the choice looks worse than kAgain, but not clearly so
+constexpr double kAgain = 1.12;
+constexpr std::int64_t kMostCalls = 400;  // in a round
 
 /// What a call takes when nobody disturbs it: the lower quartile, for other programs make calls longer and never shorter.
 double quiet(std::vector<double> seconds) {
@@ -121,8 +123,10 @@ class Tuner {
       return quiet(sample(group_, p, usually_in_place(collective), options, memory, calls));
     };
     std::vector<double> first = try_out(point, seconds);
-    measure_rounds(point, first, seconds);
-    choose(point);
+    for (int turn = 0; turn < kMostTurns && (turn == 0 || point.ratio(point.chosen) > kAgain); turn++) {
+      measure_rounds(point, first, seconds);
+      choose(point);
+    }
     return point;
   }
 
@@ -152,7 +156,10 @@ class Tuner {
     const std::size_t n = point.candidates.size();
     std::vector<bool> in(n);
     const double least = *std::min_element(first.begin(), first.end());
-    for (std::size_t i = 0; i < n; i++) in[i] = i == point.in_force || first[i] < kHopeless * least;
+    for (std::size_t i = 0; i < n; i++) {
+      const bool dropped = point.candidates[i].rounds.size() < point.candidates[point.in_force].rounds.size();
+      in[i] = i == point.in_force || (first[i] < kHopeless * least && !dropped);
+    }
     for (int round = 0; round < kRounds; round++) {
       for (std::size_t k = 0; k < n; k++) {
         const std::size_t i = (k + static_cast<std::size_t>(round)) % n;

@@ -77,7 +77,7 @@ struct Expectation {
 /// Another algorithm must be expected to be so much faster to take the built-in table's place: constants are not the machine.
 inline constexpr double kClearlyExpected = 1.15;
 /// With more ranks than this, the built-in table stands: timing all plans would take longer than a group's making should.
-inline constexpr std::int32_t kMostRanksToExpect = 128;
+inline constexpr std::int32_t kMostRanksToExpect = 64;
 
 /// For each size the expectations of one collective. `hosts` by rank.
 std::vector<std::vector<Expectation>> expect(const CostModel& model, Collective collective,
