@@ -87,25 +87,18 @@ class Schedule::Run {
         in_(schedule.hosts_.size()) {}
 
   void run() {
-    std::vector<double> ready(s_.nodes_.size());
-    std::vector<std::int32_t> waits(s_.nodes_.size());
-    std::priority_queue<std::pair<double, std::int32_t>, std::vector<std::pair<double, std::int32_t>>, std::greater<>>
-        next;
+    ready_.assign(s_.nodes_.size(), 0);
+    waits_.resize(s_.nodes_.size());
     for (std::size_t i = 0; i < s_.nodes_.size(); i++)
-      if ((waits[i] = s_.nodes_[i].waits_for) == 0) next.emplace(0.0, static_cast<std::int32_t>(i));
-    while (!next.empty()) {
-      const auto [at, i] = next.top();
-      next.pop();
-      const Node& node = s_.nodes_[static_cast<std::size_t>(i)];
-      double arrival = 0;
-      const double end = perform(node, at, arrival);
-      last_ = std::max(last_, end);
-      for (std::int32_t k = node.first; k < node.end; k++) {
-        const auto to = static_cast<std::size_t>(s_.successors_[static_cast<std::size_t>(k)]);
-        const bool message = s_.nodes_[to].rank != node.rank;
-        ready[to] = std::max(ready[to], message ? arrival : end);
-        if (--waits[to] == 0) next.emplace(ready[to], static_cast<std::int32_t>(to));
-      }
+      if ((waits_[i] = s_.nodes_[i].waits_for) == 0) next_.push({0, static_cast<std::int32_t>(i), false});
+    while (!next_.empty()) {
+      const Event event = next_.top();
+      next_.pop();
+      const Node& node = s_.nodes_[static_cast<std::size_t>(event.node)];
+      if (event.arrives)
+        tell(node, arrive(node, event.at), true);
+      else
+        tell(node, perform(node, event.at, event.node), false);
     }
   }
 
@@ -128,9 +121,40 @@ class Schedule::Run {
       return free;
     }
   };
+  /// A step can start, or the first byte of a message comes to the link of its host. Of links, too, the earliest is served first.
+  struct Event {
+    double at;
+    std::int32_t node;
+    bool arrives;
+    bool operator>(const Event& other) const noexcept {
+      return std::tie(at, node, arrives) > std::tie(other.at, other.node, other.arrives);
+    }
+  };
+
   std::int32_t host(std::int32_t rank) const { return s_.hosts_[static_cast<std::size_t>(rank)]; }
 
-  double perform(const Node& node, double at, double& arrival) {
+  /// Those of its successors that wait for the message, or those of its own rank: it was over at `end`.
+  void tell(const Node& node, double end, bool message) {
+    last_ = std::max(last_, end);
+    for (std::int32_t k = node.first; k < node.end; k++) {
+      const std::int32_t to = s_.successors_[static_cast<std::size_t>(k)];
+      if ((s_.nodes_[static_cast<std::size_t>(to)].rank != node.rank) != message) continue;
+      double& ready = ready_[static_cast<std::size_t>(to)];
+      ready = std::max(ready, end);
+      if (--waits_[static_cast<std::size_t>(to)] == 0) next_.push({ready, to, false});
+    }
+  }
+
+  /// When its last byte is there.
+  double arrive(const Node& node, double at) {
+    const LinkCost& link = model_.link(host(node.rank), host(node.peer));
+    const double flight = std::max(0.0, link.alpha - link.gap);
+    if (host(node.rank) == host(node.peer)) return at + flight;
+    return in_[static_cast<std::size_t>(host(node.peer))].use(at, block_ * node.blocks * link.beta) + flight;
+  }
+
+  /// Its end on its own rank.
+  double perform(const Node& node, double at, std::int32_t index) {
     Resource& processor = processors_[static_cast<std::size_t>(node.rank)];
     const double bytes = block_ * node.blocks;
     if (node.op == OpCode::reduce || node.op == OpCode::copy)
@@ -139,16 +163,13 @@ class Schedule::Run {
     if (node.op != OpCode::send) return at;
     const std::int32_t from = host(node.rank), to = host(node.peer);
     const LinkCost& link = model_.link(from, to);
-    const double flight = std::max(0.0, link.alpha - link.gap);
     if (from == to) {
       const double end = processor.use(at, link.gap + bytes * link.beta);
-      arrival = end + flight;
+      next_.push({end, index, true});
       return end;
     }
-    const double sent = processor.use(at, link.gap);
-    const double end = out_[static_cast<std::size_t>(from)].use(sent, bytes * link.beta);
-    // The first byte arrives when the last one has not left yet.
-    arrival = in_[static_cast<std::size_t>(to)].use(end - bytes * link.beta, bytes * link.beta) + flight;
+    const double end = out_[static_cast<std::size_t>(from)].use(processor.use(at, link.gap), bytes * link.beta);
+    next_.push({end - bytes * link.beta, index, true});  // the first byte arrives when the last one has not left yet
     return end;
   }
 
@@ -156,6 +177,9 @@ class Schedule::Run {
   const CostModel& model_;
   double block_;
   std::vector<Resource> processors_, out_, in_;  // by rank, and by host
+  std::vector<double> ready_;                    // by node
+  std::vector<std::int32_t> waits_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> next_;
   double last_ = 0;
 };
 

@@ -92,6 +92,13 @@ TEST(Schedule, CountsBytesWhereTheyAreAll) {
   EXPECT_NEAR(seconds("flat", only_bytes(), apart(4), bytes, Collective::broadcast, bytes), 3 * once, 1e-9);
 }
 
+TEST(Schedule, LinksServeWhoComesFirst) {
+  // Everybody sends to everybody at once: all links are busy all the time, in and out.
+  const std::int64_t bytes = 1 << 20;
+  EXPECT_NEAR(seconds("pairwise", only_bytes(), apart(4), bytes, Collective::all_to_all, bytes),
+              0.75 * static_cast<double>(bytes) * kBeta, 1e-9);
+}
+
 TEST(Schedule, SlicesOverlap) {
   // A chain of 8 carries one slice 7 links far, and then a slice behind the other.
   const std::int64_t bytes = 1 << 20, slice = 1 << 16;
