@@ -144,9 +144,14 @@ std::string algorithm_of(const Group& group, const Config& config, const Problem
   if (one_host && sent <= 40 && config.algorithm.find(name_of(p.collective)) == std::string::npos) return "inline";
   const auto selector = plan::Selector::parse(group.algorithms());
   if (!selector) return "unknown";
-  const bool several_hosts = group.transport() == "mixed";
-  const auto* algorithm =
-      selector->choose({p.collective, one_host, p.size, total_bytes(p), true, shared_buffers, several_hosts});
+  plan::Question question;
+  question.collective = p.collective;
+  question.one_host = one_host;
+  question.ranks = p.size;
+  question.bytes = total_bytes(p);
+  question.shared_buffers = shared_buffers;
+  question.several_hosts = group.transport() == "mixed";
+  const auto* algorithm = selector->choose(question);
   return algorithm == nullptr ? "unknown" : std::string(algorithm->name);
 }
 

@@ -92,8 +92,13 @@ class Tuner {
   /// What can run: with shared buffers the algorithm that needs them against the one that private buffers get.
   TunePoint candidates_of(const Problem& p, bool shared) const {
     TunePoint point{p.collective, total_bytes(p), shared, {}, 0, 0, 0};
-    plan::Question question{
-        p.collective, one_host_, p.size, point.bytes, true, shared, place_of(group_.transport()) == "hosts"};
+    plan::Question question;
+    question.collective = p.collective;
+    question.one_host = one_host_;
+    question.ranks = p.size;
+    question.bytes = point.bytes;
+    question.shared_buffers = shared;
+    question.several_hosts = place_of(group_.transport()) == "hosts";
     const plan::Algorithm* in_force = selector_.choose(question);
     question.shared_buffers = false;
     const plan::Algorithm* without = selector_.choose(question);

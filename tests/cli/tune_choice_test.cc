@@ -69,7 +69,11 @@ TEST(Rules, AreATable) {
   const std::string text = rules_of(points, "hosts", 4);
   const auto selector = plan::Selector::parse("", text);
   ASSERT_TRUE(selector.ok()) << selector.status().message();
-  plan::Question q{Collective::all_reduce, false, 4, 4096, true, false, true};
+  plan::Question q;
+  q.one_host = false;
+  q.several_hosts = true;
+  q.ranks = 4;
+  q.bytes = 4096;
   EXPECT_EQ(selector->choose(q)->name, "ring");
   EXPECT_THAT(selector->explain(q).reason, ::testing::StartsWith("tuned rule all_reduce@hosts[4]"));
   q.ranks = 5;
