@@ -1,21 +1,11 @@
 #include "engine/operation.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <limits>
 
 #include "base/checked.h"
 #include "engine/messenger.h"
 
 namespace unisono::engine {
-
-using plan::OpCode;
-using plan::Ref;
-using plan::Space;
-using plan::Step;
 
 /// From so many bytes of outputs on all ranks, plans store around the caches: they would not be there any more when they
 /// are next read, and what lies in their place need not be fetched first.
@@ -131,128 +121,6 @@ bool Operation::announce() {
   return true;
 }
 
-/// Whether all that the shared plan needs of this rank lies in its segment; if so, where.
-bool Operation::opens_buffers(Whereabouts& mine) const {
-  const std::uint8_t exposed = request_.shared->plan.exposed[ground_.rank];
-  const auto find = [&](std::uint8_t bit, const std::byte* data, std::int64_t bytes, std::uint64_t& offset) {
-    if ((exposed & bit) == 0 || bytes == 0) return true;
-    offset = ground_.domain->offset_of(data, static_cast<std::uint64_t>(bytes));
-    return offset != 0;
-  };
-  const Binding& binding = request_.shared_binding;
-  return find(plan::kExposesIn, request_.in, binding.in.total(), mine.input) &&
-         find(plan::kExposesOut, request_.out, binding.out.total(), mine.output);
-}
-
-/// Which plan it is, and where the peers' buffers are. False while an announcement is missing.
-bool Operation::decide() {
-  if (request_.shared != nullptr && !decide_shared()) return done_;
-  if (!done_ && request_.rival != nullptr && !decide_rival()) return done_;
-  return done_ || !request_.reads_peers || peers_are_ready();
-}
-
-/// Whether it is the shared plan: the same on all ranks, as all look at the same announcements.
-bool Operation::decide_shared() {
-  const auto& exposed = request_.shared->plan.exposed;
-  bool all_here = true, all_open = true;
-  for (int q = 0; q < ground_.size && !done_; q++) {
-    if (exposed[q] == 0) continue;
-    if (q != ground_.rank && !peer_arrived(q))
-      all_here = false;
-    else
-      all_open &= where_[q].open();
-  }
-  if (done_) return true;  // a mismatch
-  if (all_open) {
-    if (!all_here) return false;
-    // A rank that failed and left its buffers to its caller again has said so before it looked whether we have begun.
-    for (int q = 0; q < ground_.size; q++)
-      if (q != ground_.rank && ground_.domain->gave_up(q, sequence_)) return false;
-    become(request_.shared, std::move(request_.shared_binding), false);
-    if (!open_peers()) return true;
-  } else if (request_.compiled->plan.shared && !request_.reads_peers) {
-    fail(Status::invalid("algorithm \"shared\" needs the buffers of all ranks to come from Group::allocate"));
-    return true;
-  }
-  request_.shared = nullptr;
-  if (request_.rival == nullptr) prepare();
-  return true;
-}
-
-void Operation::become(std::shared_ptr<const Compiled> plan, Binding binding, bool reads_peers) {
-  request_.compiled = std::move(plan);
-  request_.binding = std::move(binding);
-  request_.reads_peers = reads_peers;
-  request_.rival = nullptr;
-}
-
-/// Whether it is the rival, which rank 0's announcement says.
-bool Operation::decide_rival() {
-  if (ground_.rank != 0 && !peer_arrived(0)) return false;
-  if ((where_[0].flags & Whereabouts::kRival) != 0) become(request_.rival, std::move(request_.rival_binding), true);
-  request_.rival = nullptr;
-  prepare();
-  return true;
-}
-
-bool Operation::everyone_here() {
-  if (ground_.domain == nullptr || !announced_) return false;
-  bool all = true;
-  for (int q = 0; q < ground_.size && !done_; q++) all &= peer_arrived(q);
-  return all;
-}
-
-/// Whether all whose memory is to be read have said where it is.
-bool Operation::peers_are_ready() {
-  const auto& exposed = request_.compiled->plan.exposed;
-  for (int q = 0; q < ground_.size; q++)
-    if (q != ground_.rank && exposed[q] != 0 && (!peer_arrived(q) || ground_.domain->gave_up(q, sequence_)))
-      return done_;
-  return true;
-}
-
-/// Finds the peers' buffers. False, and failed, when one does not lie where its owner said.
-bool Operation::open_peers() {
-  const plan::Plan& plan = request_.compiled->plan;
-  peers_.resize(ground_.size);
-  // One mapping for all accesses of a plan that writes to peers: fewer pages to map, and no two addresses for one place.
-  bool writes = false;
-  for (const std::uint8_t e : plan.exposed) writes |= (e & plan::kExposesOut) != 0;
-  for (int q = 0; q < ground_.size; q++) {
-    if (q == ground_.rank) continue;
-    const auto open = [&](std::uint8_t bit, Space space, std::uint64_t offset, std::byte*& memory) {
-      const auto total = static_cast<std::uint64_t>(peer_block(plan, request_.binding, space, q, 0).total);
-      if ((plan.exposed[q] & bit) == 0 || total == 0) return true;
-      memory = ground_.domain->buffer(q, offset, total, writes);
-      return memory != nullptr;
-    };
-    if (open(plan::kExposesIn, Space::peer_in, where_[q].input, peers_[q].in) &&
-        open(plan::kExposesOut, Space::peer_out, where_[q].output, peers_[q].out))
-      continue;
-    fail(Status::internal(fmt::format(
-        "rank {}'s buffer, at offset {} or {} of its shared memory, cannot be mapped (is a limit on address space, "
-        "ulimit -v, in the way?)",
-        q, where_[q].input, where_[q].output)));
-    return false;
-  }
-  return true;
-}
-
-bool Operation::let_go(const std::vector<bool>& gone) {
-  if (ground_.domain == nullptr || !announced_) return true;
-  Domain& domain = *ground_.domain;
-  domain.give_up(sequence_);
-  // Who only reads what lies here may go on until it notices: its result is lost anyhow.
-  const bool opened = !where_.empty() && where_[ground_.rank].open() && !request_.reads_peers;
-  if (!opened || (begun_ && !request_.compiled->plan.shared)) return true;
-  for (int q = 0; q < ground_.size; q++) {
-    if (q == ground_.rank || (q < static_cast<int>(gone.size()) && gone[q])) continue;
-    if (domain.latest(q) < sequence_ || domain.gave_up(q, sequence_) || domain.done(q, base_ + 1)) continue;
-    return false;
-  }
-  return true;
-}
-
 bool Operation::start_slices() {
   const plan::Plan& plan = request_.compiled->plan;
   bool moved = false;
@@ -337,23 +205,6 @@ bool Operation::ready(const Slot& slot, std::uint32_t index) const {
   return true;
 }
 
-/// Whether rank q has begun this operation; finds out on the way whether it calls the same thing.
-bool Operation::peer_arrived(int q) {
-  if (arrived_[q]) return true;
-  const Line* line = ground_.domain->line(q, sequence_);
-  if (line == nullptr) return false;
-  if (line->signature != request_.signature) {
-    fail(Discord{q, sequence_, request_.signature, line->signature});
-    return false;
-  }
-  Whereabouts theirs;
-  std::memcpy(&theirs, line->payload, sizeof theirs);
-  stage_[q] = theirs.stage != 0 ? ground_.domain->stage(q, theirs.stage) : nullptr;
-  if (!where_.empty()) where_[q] = theirs;
-  arrived_[q] = true;
-  return true;
-}
-
 bool Operation::retire() {
   bool moved = false;
   while (retired_ < next_slice_ && slots_[retired_ % slots_.size()].finished) {
@@ -376,29 +227,6 @@ void Operation::finish() {
     ground_.messenger->end(ground_.group, sequence_);
   }
   done_ = true;
-}
-
-std::vector<int> Operation::waiting_for() const {
-  std::vector<int> missing;
-  if (ground_.domain != nullptr) {
-    for (int q = 0; q < ground_.size; q++)
-      if (q != ground_.rank && ground_.domain->latest(q) < sequence_) missing.push_back(q);
-    if (!missing.empty()) return missing;
-  }
-  // All have begun (or nobody can tell): those that an unfinished step of ours waits for.
-  const plan::Plan& plan = request_.compiled->plan;
-  std::vector<bool> named(ground_.size);
-  for (std::int64_t k = retired_; k < next_slice_; k++) {
-    const Slot& slot = slots_[k % slots_.size()];
-    for (std::size_t lane = 0; lane < slot.position.size(); lane++) {
-      if (slot.position[lane] >= request_.compiled->lanes[lane].size()) continue;
-      const Step& s = plan.steps[request_.compiled->lanes[lane][slot.position[lane]]];
-      if (s.peer >= 0 && (s.op == OpCode::recv || s.op == OpCode::wait || s.op == OpCode::send)) named[s.peer] = true;
-    }
-  }
-  for (int q = 0; q < ground_.size; q++)
-    if (named[q]) missing.push_back(q);
-  return missing;
 }
 
 }  // namespace unisono::engine

@@ -45,6 +45,8 @@ std::int64_t steady_nanoseconds() noexcept {
 }
 constexpr std::int64_t kLongYield = 2'000'000;  // a rank that works on a slice gives the core back sooner
 constexpr std::int64_t kWindow = 20'000'000;    // looked back on, and how long a finding lasts
+constexpr std::int64_t kToSomebody = 1'000;     // a yield to nobody takes half of that
+constexpr std::int64_t kOften = 2'000'000;      // two such yields within this time are no accident
 constexpr std::int64_t kTooMuch = kWindow / 3;  // one long yield is an accident: a peer that touches new memory, say
 }  // namespace
 
@@ -57,7 +59,21 @@ void Crowd::yield() noexcept {
   const std::int64_t before = steady_nanoseconds();
   ::sched_yield();
   const std::int64_t after = steady_nanoseconds();
-  if (after - before > kLongYield) note_long(before, after);
+  if (after - before > kLongYield)
+    note_long(before, after);
+  else if (after - before > kToSomebody)
+    note_shared(after);
+}
+
+bool Crowd::core_is_shared() const noexcept {
+  const std::int64_t until = shared_until_.load(std::memory_order_relaxed);
+  return until != 0 && steady_nanoseconds() < until;
+}
+
+void Crowd::note_shared(std::int64_t after) noexcept {
+  if (after - last_shared_.load(std::memory_order_relaxed) < kOften)
+    shared_until_.store(after + kWindow, std::memory_order_relaxed);
+  last_shared_.store(after, std::memory_order_relaxed);
 }
 
 void Crowd::note_long(std::int64_t before, std::int64_t after) noexcept {
@@ -71,6 +87,7 @@ void Crowd::note_long(std::int64_t before, std::int64_t after) noexcept {
 }
 
 bool Waiter::pause(std::uint32_t weight) noexcept {
+  if (rounds_ == 0 && crowd_.core_is_shared()) rounds_ = policy_.spins;
   const std::uint32_t round = rounds_;
   rounds_ += round < policy_.spins ? weight : 1;
   if (round < policy_.spins) {

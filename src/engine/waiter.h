@@ -19,19 +19,24 @@ WaitPolicy wait_policy(int cores, int local_ranks, int spin_override) noexcept;
 /// Cores this process may run on: the affinity mask, less when a cgroup quota allows less.
 int usable_cores();
 
-/// Whether strangers want the cores, as the waits of a process have found: a yield that came back only milliseconds later gave the
-/// core to somebody who does not yield. When that took a third of the time lately, waits park instead for a while: a sleeper
-/// that is woken comes first. Thread-safety: any thread.
+/// Who else is on the cores, as the waits of a process have found. A yield that came back only milliseconds later gave the core to a
+/// stranger who does not yield: when that took a third of the time lately, waits park instead for a while, as a sleeper that is woken comes
+/// first. One that came back later than a yield to nobody does, but soon, gave it to somebody who waits like us, most likely the very peer
+/// that we wait for: the system has put both on one core. Then spinning keeps that peer from running, so waits yield at once for a while.
+/// Thread-safety: any thread.
 class Crowd {
  public:
   bool here() const noexcept;
+  /// Whether a peer seems to be on this core.
+  bool core_is_shared() const noexcept;
   /// Yield the core, and note how long that took.
   void yield() noexcept;
 
  private:
   void note_long(std::int64_t before, std::int64_t after) noexcept;
+  void note_shared(std::int64_t after) noexcept;
   // Nanoseconds of the steady clock. Two threads that note at once may lose one: it is a measure, not a count.
-  std::atomic<std::int64_t> until_{0}, window_{0}, lost_{0};
+  std::atomic<std::int64_t> until_{0}, window_{0}, lost_{0}, shared_until_{0}, last_shared_{0};
 };
 
 /// One wait. Thread-safety: of one thread.

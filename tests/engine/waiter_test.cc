@@ -1,0 +1,68 @@
+#include "engine/waiter.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace unisono::engine {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+TEST(WaitPolicy, SpinsOnlyWithACoreForEveryRank) {
+  EXPECT_GT(wait_policy(2, 2, -1).spins, 0u);
+  EXPECT_EQ(wait_policy(2, 3, -1).spins, 0u);
+  EXPECT_GT(wait_policy(2, 3, -1).yields, wait_policy(2, 2, -1).yields);
+  EXPECT_EQ(wait_policy(2, 3, 17).spins, 17u);
+}
+
+TEST(Waiter, SpinsThenYieldsThenParks) {
+  Crowd crowd;
+  Waiter waiter({3, 2}, crowd);
+  for (int i = 0; i < 5; i++) EXPECT_TRUE(waiter.pause()) << i;
+  EXPECT_FALSE(waiter.pause());
+  waiter.reset();
+  EXPECT_TRUE(waiter.pause());
+}
+
+void pin_to_core(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
+}
+
+/// Two that wait for each other on one core: yields that come back late show it, and the next wait does not spin.
+TEST(Crowd, NoticesAPeerOnItsCore) {
+  cpu_set_t before;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &before)) core++;
+  std::atomic<bool> over{false};
+  std::thread peer([&] {
+    pin_to_core(core);
+    while (!over) {
+      const auto until = Steady::now() + std::chrono::microseconds(50);
+      while (Steady::now() < until) {
+      }
+      ::sched_yield();
+    }
+  });
+  pin_to_core(core);
+  Crowd crowd;
+  const auto deadline = Steady::now() + std::chrono::seconds(30);
+  while (!crowd.core_is_shared() && Steady::now() < deadline) crowd.yield();
+  EXPECT_TRUE(crowd.core_is_shared());
+  Waiter waiter({1000, 10}, crowd);
+  waiter.pause();
+  EXPECT_GT(waiter.rounds(), 1000u);
+  over = true;
+  peer.join();
+  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+}  // namespace
+}  // namespace unisono::engine
