@@ -7,10 +7,6 @@
 
 namespace unisono::engine {
 
-/// From so many bytes of outputs on all ranks, plans store around the caches: they would not be there any more when they
-/// are next read, and what lies in their place need not be fetched first.
-constexpr std::int64_t kBeyondCaches = 32 << 20;
-
 /// Staged collectives in which memory is what a rank waits for. (Who fetches from one rank waits for that one's core.)
 constexpr bool fetches_from_all(Collective collective) noexcept {
   return collective == Collective::all_gather || collective == Collective::gather ||

@@ -20,6 +20,10 @@ namespace unisono::engine {
 
 class Messenger;
 
+/// From so many bytes of outputs on all ranks, plans store around the caches: they would not be there any more when they
+/// are next read, and what lies in their place need not be fetched first.
+inline constexpr std::int64_t kBeyondCaches = 32 << 20;
+
 /// Bytes that are read from a peer's memory at a time, to be reduced while they lie in the cache.
 inline constexpr std::size_t kFetched = 128 << 10;
 

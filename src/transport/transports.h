@@ -17,8 +17,8 @@ struct Setup {
   std::shared_ptr<HandshakeFactory> handshake;
   std::string interface_address;  ///< tcp: IP address to listen on; "127.0.0.1" when all ranks are local
   std::uint64_t segment_bytes =
-      256u << 20;                         ///< shm: virtual size of the segment; memory is committed as it is allocated
-  std::uint64_t ring_bytes = 512u << 10;  ///< shm: size of a stream's ring
+      256u << 20;                       ///< shm: virtual size of the segment; memory is committed as it is allocated
+  std::uint64_t ring_bytes = 2u << 20;  ///< shm: largest size of a stream's ring
   Logger log;
 };
 

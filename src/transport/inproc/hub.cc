@@ -219,7 +219,7 @@ bool InprocTransport::greeted(Talk& talk, TimePoint now, std::vector<Event>& eve
     end_talk(talk, fmt::format("the process there is {}", to_string(peer)), true, now, events);
     return true;
   }
-  auto channel = shm::Channel::create(node_->segment, setup_.ring_bytes);
+  auto channel = shm::Channel::create(node_->segment, std::min<std::uint64_t>(setup_.ring_bytes, 512 << 10));
   if (!channel) {
     end_talk(talk, channel.status().message(), true, now, events);
     return true;

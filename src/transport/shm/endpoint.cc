@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -14,6 +15,15 @@
 #include "transport/shm/process.h"
 
 namespace unisono::transport::shm {
+
+namespace {
+/// A ring should be larger than the cache next to a core: who writes to lines that still lie in the cache of the peer that read them waits for
+/// that cache. So it is large for the first few links, and smaller for more, so that all rings of a process with 64 of them take 28 MiB.
+std::uint64_t ring_bytes(std::uint64_t most, std::size_t links) {
+  constexpr std::uint64_t all = 8 << 20, least = 256 << 10;
+  return std::clamp(std::bit_floor(all / (links + 1)), std::min(least, most), most);
+}
+}  // namespace
 
 namespace {
 
@@ -155,7 +165,7 @@ void Endpoint::greeted(Fd fd, const PeerId& peer, std::optional<Dial> dial, Time
   const Credentials who = credentials_of(fd.get());
   // Before its memory arrives: as it still answers after this, the handle is surely that process's.
   ProcessHandle process = process_of(fd.get(), who.pid);
-  auto channel = Channel::create(segment_, setup_.ring_bytes);
+  auto channel = Channel::create(segment_, ring_bytes(setup_.ring_bytes, lines_.size() + meetings_.size()));
   Offer offer;
   if (channel)
     offer = {kMagic, kVersion, static_cast<std::int32_t>(::getpid()), segment_->bytes(), (*channel)->block()};
