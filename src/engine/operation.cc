@@ -7,6 +7,10 @@
 
 namespace unisono::engine {
 
+/// From so many bytes of outputs on all ranks, plans store around the caches: they would not be there any more when they
+/// are next read, and what lies in their place need not be fetched first.
+constexpr std::int64_t kBeyondCaches = 32 << 20;
+
 /// Staged collectives in which memory is what a rank waits for. (Who fetches from one rank waits for that one's core.)
 constexpr bool fetches_from_all(Collective collective) noexcept {
   return collective == Collective::all_gather || collective == Collective::gather ||
@@ -44,8 +48,8 @@ void Operation::prepare() {
                      : network_slice(ground_, plan.collective, largest);
   // What is reduced in place lies in the caches already.
   const bool in_place = request_.in == request_.out && plan.shared;
-  around_caches_ = (plan.shared || (plan.staged && fetches_from_all(plan.collective))) && !in_place &&
-                   request_.binding.out.total() * ground_.size >= kBeyondCaches;
+  large_ = request_.binding.out.total() * ground_.size >= kBeyondCaches;
+  around_caches_ = large_ && (plan.shared || (plan.staged && fetches_from_all(plan.collective))) && !in_place;
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
   slots_.resize(static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow)));

@@ -20,10 +20,6 @@ namespace unisono::engine {
 
 class Messenger;
 
-/// From so many bytes of outputs on all ranks, plans store around the caches: they would not be there any more when they
-/// are next read, and what lies in their place need not be fetched first.
-inline constexpr std::int64_t kBeyondCaches = 32 << 20;
-
 /// Bytes that are read from a peer's memory at a time, to be reduced while they lie in the cache.
 inline constexpr std::size_t kFetched = 128 << 10;
 
@@ -138,7 +134,9 @@ class Operation final : public Running {
   };
   Piece piece_;  ///< how far the current step of a shared plan is
   std::vector<bool> arrived_;
-  bool announced_ = false, begun_ = false, around_caches_ = false;
+  bool announced_ = false, begun_ = false;
+  bool large_ = false;          ///< the outputs of all ranks go past the caches
+  bool around_caches_ = false;  ///< and are stored around them
 };
 
 }  // namespace unisono::engine

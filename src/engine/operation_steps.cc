@@ -119,8 +119,7 @@ Operation::Done Operation::run_copy(const Slot& slot, const Step& step) {
   const Ref& d = plan.dst(step)[0];
   const Ref& s = plan.src(step)[0];
   // Stages are read from the caches by others. A rank's own block is nobody's business, whatever the plan.
-  const bool large = request_.binding.out.total() * ground_.size >= kBeyondCaches;
-  const bool streaming = d.space != plan::Space::stage && (around_caches_ || (step.op == OpCode::copy && large));
+  const bool streaming = d.space != plan::Space::stage && (around_caches_ || (step.op == OpCode::copy && large_));
   for (; piece_.block < d.count; piece_ = {piece_.block + 1, 0}) {
     const Part to = part(slot, d, d.first + piece_.block), from = part(slot, s, s.first + piece_.block);
     const std::size_t bytes = std::min(to.bytes, from.bytes);

@@ -141,6 +141,11 @@ void share_all(PlanBuilder& b, std::uint8_t exposed) {
   b.share(std::vector<std::uint8_t>(static_cast<std::size_t>(b.ranks()), exposed));
 }
 
+Plan single_copy_of(Plan shared) {
+  shared.algorithm = "single_copy";
+  return shared;
+}
+
 void share_root(PlanBuilder& b, std::uint8_t exposed) {
   std::vector<std::uint8_t> by_rank(static_cast<std::size_t>(b.ranks()), 0);
   by_rank[static_cast<std::size_t>(b.root())] = exposed;
