@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 LIMIT = 60.0  # seconds
+TELL = LIMIT - 5.0  # a rank that still runs writes where it is to stderr
 
 
 @dataclass
@@ -40,6 +42,7 @@ def free_port() -> int:
 
 def _rank(pipe: Connection, env: dict[str, str], function: Callable[..., Any], arguments: dict[str, Any]) -> None:
     os.environ.update({"OMP_NUM_THREADS": "1", **env})
+    faulthandler.dump_traceback_later(TELL)
     try:
         pipe.send(End(function(**arguments)))
     except BaseException as error:
