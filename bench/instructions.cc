@@ -18,6 +18,7 @@ using namespace unisono;
 
 struct Rank {
   std::shared_ptr<transport::shm::Segment> segment;
+  std::unique_ptr<engine::StagePool> stages;
   std::unique_ptr<engine::Domain> domain;
   std::vector<std::shared_ptr<transport::SharedView>> views;
   engine::Request request;  ///< with a plan
@@ -37,7 +38,8 @@ std::vector<Rank> make_ranks(int n, std::size_t bytes) {
   for (int r = 0; r < n; r++) {
     Rank& me = ranks[static_cast<std::size_t>(r)];
     me.segment = value_or_exit(transport::shm::Segment::create(64 << 20, silent));
-    me.domain = value_or_exit(engine::Domain::create(*me.segment, r, n));
+    me.stages = std::make_unique<engine::StagePool>(*me.segment);
+    me.domain = value_or_exit(engine::Domain::create(*me.stages, r, n));
     me.in.resize(bytes * static_cast<std::size_t>(n));
     me.out.resize(bytes * static_cast<std::size_t>(n));
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace unisono::engine {
 
@@ -24,35 +25,54 @@ std::uint64_t choose_ring(int size, std::int64_t slice_bytes) {
 }
 }  // namespace
 
-Domain::Domain(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes,
-               std::uint64_t control_offset)
-    : segment_(segment),
+Domain::Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset)
+    : stages_(stages),
+      segment_(stages.segment()),
       rank_(rank),
       control_offset_(control_offset),
-      own_(new(segment.base() + control_offset) ControlBlock{}),
+      own_(new(segment_.base() + control_offset) ControlBlock{}),
       control_(size, nullptr),
       views_(size, nullptr),
       slice_bytes_(slice_bytes),
       ring_(choose_ring(size, slice_bytes)) {
   control_[rank] = own_;
+  stages_.join();
 }
 
-Result<std::unique_ptr<Domain>> Domain::create(transport::SharedSegment& segment, int rank, int size,
-                                               std::int64_t slice_bytes) {
-  auto offset = segment.allocate(sizeof(ControlBlock));
+Domain::~Domain() {
+  if (!reclaimed_) stages_.abandon(*this, stage_);
+}
+
+Result<std::unique_ptr<Domain>> Domain::create(StagePool& stages, int rank, int size, std::int64_t slice_bytes) {
+  auto offset = stages.segment().allocate(sizeof(ControlBlock));
   if (!offset) return offset.status().with_context("shared memory for a group's control block");
-  return std::unique_ptr<Domain>(new Domain(segment, rank, size, slice_bytes, *offset));
+  return std::unique_ptr<Domain>(new Domain(stages, rank, size, slice_bytes, *offset));
+}
+
+void Domain::leave() noexcept {
+  own_->left.value.store(1, std::memory_order_seq_cst);
+  wake_all();
 }
 
 bool Domain::reclaim(const std::vector<bool>& gone) noexcept {
-  if (stage_offset_ == 0 && kept_.empty()) return true;
-  for (int q = 0; q < size(); q++)
-    if (q != rank_ && !(q < static_cast<int>(gone.size()) && gone[q]) &&
-        !(kept_.empty() ? done(q, slices) : gave_up(q, kept_for_)))
-      return false;
+  for (int q = 0; q < size() && !kept_.empty(); q++)
+    if (q != rank_ && !(q < static_cast<int>(gone.size()) && gone[q]) && !gave_up(q, kept_for_)) return false;
   kept_.clear();
-  if (stage_offset_ != 0) segment_.release(stage_offset_, stage_bytes());
-  stage_offset_ = 0;
+  return reclaimed_ = stages_.leave(*this, stage_);
+}
+
+/// A peer that has given up an operation which failed here reads no more of it; one that never began it may do so late, until it leaves.
+bool Domain::read_by_all(const Stage& stage) const noexcept {
+  for (int q = 0; q < size(); q++)
+    if (q != rank_ && !done(q, stage.slices) && !gave_up(q, stage.sequence) && control_[q]->left.value.load() == 0 &&
+        views_[q]->alive())
+      return false;
+  return true;
+}
+
+bool Domain::begun_by_all(const Stage& stage) const noexcept {
+  for (int q = 0; q < size(); q++)
+    if (q != rank_ && latest(q) < stage.sequence && views_[q]->alive()) return false;
   return true;
 }
 
@@ -90,6 +110,7 @@ void Domain::signal_done(std::uint64_t count) noexcept {
 }
 
 void Domain::give_up(std::uint64_t sequence) noexcept {
+  if (std::exchange(on_stage_, false)) stage_->leave(this, Stage::kNever);
   if (own_->quit.value.load(std::memory_order_relaxed) >= sequence) return;
   own_->quit.value.store(sequence, std::memory_order_seq_cst);
   wake_all();
@@ -131,15 +152,19 @@ bool Domain::all_reach() const noexcept {
                      [](const ControlBlock* c) { return c->reach.value.load() == 2; });
 }
 
-Result<std::byte*> Domain::own_stage() {
-  if (stage_offset_ == 0) {
-    auto offset = segment_.allocate(stage_bytes());
-    if (!offset)
-      return offset.status().with_context(
-          fmt::format("shared memory for a stage of {}", describe_bytes(static_cast<std::int64_t>(stage_bytes()))));
-    stage_offset_ = *offset;
+Result<std::byte*> Domain::take_stage(std::uint64_t sequence, bool patient) {
+  if (stage_ == nullptr || !stage_->enter(this, sequence)) {
+    auto lent = stages_.lend(*this, stage_, stage_bytes(), sequence, patient);
+    if (!lent) return lent.status();
+    if (*lent == nullptr) return nullptr;
+    stage_ = std::move(lent).value();
   }
-  return segment_.base() + stage_offset_;
+  on_stage_ = true;
+  return segment_.base() + stage_->offset;
+}
+
+void Domain::leave_stage() noexcept {
+  if (std::exchange(on_stage_, false)) stage_->leave(this, slices);
 }
 
 }  // namespace unisono::engine

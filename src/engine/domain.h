@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/signature.h"
+#include "engine/stage_pool.h"
 #include "engine/stage_ring.h"
 #include "transport/transport.h"
 
@@ -42,6 +43,7 @@ struct ControlBlock {
   Counter done;
   Counter reach;  ///< of the rank: 0 not known yet, 1 not all peers' memory can be read, 2 it can
   Counter quit;   ///< the rank has given up all operations up to this one: it touches nobody's memory for them any more
+  Counter left;   ///< 1: the rank has left the group: it will read nobody's stage again
 };
 
 /// The announcement's payload of an operation with a plan: where the rank's memory lies.
@@ -59,12 +61,14 @@ struct Whereabouts {
 static_assert(sizeof(Whereabouts) <= kInlineBytes);
 
 /// Its destructor gives nothing back: slower peers may still read. reclaim() does, and the segment itself goes when the last
-/// process that maps it does. Thread-safety: one thread at a time (the one that runs the group's operations).
-class Domain {
+/// process that maps it does. Thread-safety: one thread at a time (the one that runs the group's operations); only how far peers have read
+/// is asked by others, through the pool.
+class Domain final : private StageHolder {
  public:
-  /// `slice_bytes` 0: chosen from the size; otherwise a multiple of 64, the same on all ranks.
-  static Result<std::unique_ptr<Domain>> create(transport::SharedSegment& segment, int rank, int size,
-                                                std::int64_t slice_bytes = 0);
+  /// In the pool's segment, with stages from the pool, which must outlive it. `slice_bytes` 0: chosen from the size; otherwise a multiple of 64,
+  /// the same on all ranks.
+  static Result<std::unique_ptr<Domain>> create(StagePool& stages, int rank, int size, std::int64_t slice_bytes = 0);
+  ~Domain();
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
 
@@ -111,7 +115,9 @@ class Domain {
   /// Slices that all operations before the current one had; the same on all ranks.
   std::uint64_t slices = 0;
 
-  /// Give the stage back to the segment if every peer has read all that was put there (`gone` peers never will); whether
+  /// This rank runs nothing more in this group, and reads nobody's stage.
+  void leave() noexcept;
+  /// After leave(): give the stage back to the pool if every peer has read all that was put there (`gone` peers never will); whether
   /// that was so. The control block stays: peers look at it as long as they have the group, and it is small.
   bool reclaim(const std::vector<bool>& gone) noexcept;
   /// Keep `memory` until reclaim(): peers that have not given up operation `sequence` may still write to it.
@@ -143,18 +149,24 @@ class Domain {
   std::int64_t slice_bytes(std::int64_t blocks, std::int64_t largest) const noexcept;
   /// Places on the stages, the same on all ranks.
   StageRing& ring() noexcept { return ring_; }
-  /// This rank's stage, allocated at the first call.
-  Result<std::byte*> own_stage();
-  std::uint64_t own_stage_offset() const noexcept { return stage_offset_; }
+  /// This rank's stage for operation `sequence`, until leave_stage(); it need not be the one that the last operation had. nullptr: as
+  /// StagePool::lend has it, ask again.
+  Result<std::byte*> take_stage(std::uint64_t sequence, bool patient);
+  std::uint64_t own_stage_offset() const noexcept { return stage_->offset; }
+  /// The operation that took the stage, if it did, has ended well, and `slices` counts it.
+  void leave_stage() noexcept;
   /// Rank q's stage at the offset it announced, or nullptr when that is not inside its segment.
   const std::byte* stage(int q, std::uint64_t offset) const noexcept {
     return views_[q] ? views_[q]->at(offset, stage_bytes()) : nullptr;
   }
 
  private:
-  Domain(transport::SharedSegment& segment, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset);
+  Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset);
   void wake_all() noexcept;
+  bool read_by_all(const Stage& stage) const noexcept override;
+  bool begun_by_all(const Stage& stage) const noexcept override;
 
+  StagePool& stages_;
   transport::SharedSegment& segment_;
   int rank_;
   std::uint64_t control_offset_;
@@ -165,7 +177,9 @@ class Domain {
   std::uint64_t kept_for_ = 0;
   std::int64_t slice_bytes_;  ///< 0: chosen
   StageRing ring_;
-  std::uint64_t stage_offset_ = 0;  ///< 0: not allocated (offset 0 is the segment's header)
+  std::shared_ptr<Stage> stage_;  ///< the last one that was lent; others may have it by now
+  bool on_stage_ = false;         ///< an operation uses it
+  bool reclaimed_ = false;
 };
 
 }  // namespace unisono::engine

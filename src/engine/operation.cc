@@ -91,7 +91,7 @@ bool Operation::begin() {
   return true;
 }
 
-/// False while a peer is so far behind that it may still read the line that this would overwrite.
+/// False while a peer is so far behind that it may still read the line that this would overwrite, or the stage.
 bool Operation::announce() {
   const plan::Plan& plan = request_.compiled->plan;
   arrived_[ground_.rank] = announced_ = true;
@@ -101,11 +101,12 @@ bool Operation::announce() {
     if (q != ground_.rank && !domain.may_announce(q, sequence_)) return announced_ = false;
   Whereabouts mine;
   if (plan.staged && !plan.stage_extent.empty()) {
-    auto stage = domain.own_stage();
+    auto stage = domain.take_stage(sequence_, patient_);
     if (!stage) {
       fail(stage.status());
       return true;
     }
+    if (*stage == nullptr) return announced_ = false;
     stage_[ground_.rank] = *stage;
     mine.stage = domain.own_stage_offset();
   }
@@ -226,6 +227,7 @@ void Operation::finish() {
   } else if (ground_.messenger != nullptr) {
     ground_.messenger->end(ground_.group, sequence_);
   }
+  if (ground_.domain != nullptr) ground_.domain->leave_stage();
   done_ = true;
 }
 

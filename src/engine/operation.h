@@ -65,6 +65,7 @@ class Operation final : public Running {
   std::vector<int> waiting_for() const override;
   bool let_go(const std::vector<bool>& gone) override;
   bool everyone_here() override;
+  void hurry() override { patient_ = false; }
   std::string_view algorithm() const override { return request_.compiled->plan.algorithm; }
   const Request& request() const noexcept { return request_; }
 
@@ -134,6 +135,7 @@ class Operation final : public Running {
   };
   Piece piece_;  ///< how far the current step of a shared plan is
   std::vector<bool> arrived_;
+  bool patient_ = true;  ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
   bool large_ = false;          ///< the outputs of all ranks go past the caches
   bool around_caches_ = false;  ///< and are stored around them

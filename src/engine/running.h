@@ -25,6 +25,8 @@ class Running {
   /// Ranks whose part has not come, for the message of a timeout.
   virtual std::vector<int> waiting_for() const = 0;
 
+  /// It takes long: do not wait any more for what others will soon be through with.
+  virtual void hurry() {}
   /// Whether all ranks are known to have begun it.
   virtual bool everyone_here() { return false; }
   /// Of the plan that runs, which need not be the one that it was made with; empty when there is none.

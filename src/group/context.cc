@@ -60,6 +60,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
       log.warn(fmt::format("no shared memory, ranks on this host will talk over tcp: {}", shm.status().message()));
   }
   if (!transports.empty()) segment = transports.front()->segment();
+  if (segment != nullptr) stages = std::make_unique<engine::StagePool>(*segment);
   buffers = std::make_shared<BufferPool>(segment);
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,

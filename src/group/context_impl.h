@@ -46,6 +46,7 @@ class ContextImpl {
   std::unique_ptr<transport::Poller> poller;
   std::unique_ptr<engine::Messenger> messenger;
   std::shared_ptr<transport::SharedSegment> segment;  ///< null when shared memory is not to be used
+  std::unique_ptr<engine::StagePool> stages;          ///< likewise; of the segment
   std::shared_ptr<BufferPool> buffers;
   std::size_t shared_transport = 0;
   std::unique_ptr<group::Progress> progress;

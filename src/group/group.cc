@@ -297,6 +297,7 @@ Status GroupImpl::check_on(Pending& p) {
   if (now < next_check_) return {};
   next_check_ = saturating_add(now, std::chrono::milliseconds(10));
   const bool stalled = now >= saturating_add(p.started, kStalled);
+  if (now >= p.probe_at) p.operation->hurry();
   if (now >= p.probe_at || (stalled && parts_.context->messenger->heard_news(parts_.id))) {
     parts_.context->messenger->probe(parts_.id, p.sequence, signature_of(p.call, p.requested));
     p.probe_at = saturating_add(now, std::chrono::seconds(5));
@@ -372,6 +373,7 @@ void GroupImpl::destroy(Duration patience) {
     abort("it left the group with operations in flight");
     parts_.context->progress->wait(this, TimePoint::max(), nullptr, idle);
   }
+  if (parts_.domain != nullptr) parts_.domain->leave();
   parts_.context->retire(std::move(parts_.domain), parts_.id);
   parts_.context->messenger->close_group(parts_.id);
 }

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kProtocol = 1;
+constexpr int kProtocol = 2;
 
 std::uint64_t hash_text(std::string_view text) {
   std::uint64_t h = 0xcbf29ce484222325ull;
@@ -207,7 +207,7 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   parts.rank = rank;
   parts.failure = std::make_shared<engine::Failure>();
   const TimePoint deadline = saturating_add(c.clock.now(), c.config.init_timeout);
-  if (c.segment != nullptr && size > 1) parts.domain = value_or_throw(engine::Domain::create(*c.segment, rank, size));
+  if (c.stages != nullptr && size > 1) parts.domain = value_or_throw(engine::Domain::create(*c.stages, rank, size));
 
   bool measure = false;
   std::vector<Introduction> all = introductions(c, parts, size, measure);

@@ -71,8 +71,8 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
   const TimePoint deadline = saturating_add(c.clock.now(), timeout);
   std::vector<std::uint64_t> control(list.size());
   if (n > 1) {
-    if (c.segment != nullptr && all_share)
-      parts.domain = value_or_throw(engine::Domain::create(*c.segment, parts.rank, n));
+    if (c.stages != nullptr && all_share)
+      parts.domain = value_or_throw(engine::Domain::create(*c.stages, parts.rank, n));
     const auto offsets = value_or_throw(
         group::exchange(*parts.store, fmt::format("group/{:016x}", id), parts.rank, n,
                         std::to_string(parts.domain ? parts.domain->control_offset() : 0), timeout, c.clock));

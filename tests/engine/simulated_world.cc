@@ -158,6 +158,7 @@ SimulatedWorld::SimulatedWorld(int size, const Chaos& chaos, std::int64_t slice_
     if (!made) throw std::runtime_error(made.status().message());
     auto transport = std::move(made).value();
     rank->segment = transport->segment();
+    rank->stages = std::make_unique<StagePool>(*rank->segment, 0);
     if (chaos.partial || chaos.max_delay > Duration{0}) {
       transport::Faults faults;
       faults.seed = chaos.seed * 31 + static_cast<std::uint64_t>(r);
@@ -178,7 +179,7 @@ void SimulatedWorld::connect() {
   const int n = size();
   for (int r = 0; r < n; r++) {
     SimulatedRank& me = rank(r);
-    auto domain = Domain::create(*me.segment, r, n, slice_bytes_);
+    auto domain = Domain::create(*me.stages, r, n, slice_bytes_);
     if (!domain) throw std::runtime_error(domain.status().message());
     me.domain = std::move(domain).value();
   }

@@ -29,6 +29,7 @@ struct SimulatedRank {
   std::unique_ptr<transport::Poller> poller;
   std::unique_ptr<Messenger> messenger;
   std::shared_ptr<transport::SharedSegment> segment;
+  std::unique_ptr<StagePool> stages;
   std::unique_ptr<Domain> domain;
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
   std::vector<std::byte> scratch;

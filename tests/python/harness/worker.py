@@ -23,7 +23,7 @@ import numpy as np
 import unisono
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from harness import reference
+from harness import reference, staging
 
 NAMESPACE = {
     "array": array,
@@ -35,6 +35,7 @@ NAMESPACE = {
     "reference": reference,
     "signal": signal,
     "socket": socket,
+    "staging": staging,
     "subprocess": subprocess,
     "sys": sys,
     "threading": threading,
