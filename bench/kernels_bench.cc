@@ -67,11 +67,11 @@ void bare(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>((k + 1) * bytes));
 }
 
-void copy_bench(benchmark::State& state, bool streaming) {
+void copy_bench(benchmark::State& state, const KernelSet& set, bool streaming) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   std::vector<char> in(bytes, 1), out(bytes, 2);
   for (auto _ : state) {
-    copy(out.data(), in.data(), bytes, streaming);
+    set.copy(out.data(), in.data(), bytes, streaming);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(2 * bytes));
@@ -93,12 +93,17 @@ void add_set(const KernelSet& set) {
     }
 }
 
+void add_copy(const KernelSet& set, bool streaming) {
+  const std::string name = "copy/" + std::string(set.name) + (streaming ? "/streaming" : "/plain");
+  auto* b = benchmark::RegisterBenchmark(name.c_str(),
+                                         [set, streaming](benchmark::State& s) { copy_bench(s, set, streaming); });
+  for (const std::int64_t bytes : {4 << 10, 256 << 10, 4 << 20, 64 << 20}) b->Arg(bytes);
+}
+
 void add_all() {
-  for (const KernelSet& set : kernel_sets()) add_set(set);
-  for (const bool streaming : {false, true}) {
-    auto* b = benchmark::RegisterBenchmark(streaming ? "copy/streaming" : "copy/plain",
-                                           [streaming](benchmark::State& s) { copy_bench(s, streaming); });
-    for (const std::int64_t bytes : {4 << 10, 256 << 10, 4 << 20, 64 << 20}) b->Arg(bytes);
+  for (const KernelSet& set : kernel_sets()) {
+    add_set(set);
+    for (const bool streaming : {false, true}) add_copy(set, streaming);
   }
   if (__builtin_cpu_supports("avx512f"))
     for (auto* b : {benchmark::RegisterBenchmark("bare/f32/sum/k:2", bare<2>),

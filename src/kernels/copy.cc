@@ -4,54 +4,31 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/kernels.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "kernels/kernel_set.h"
 
 namespace unisono::kernels {
 
-#if defined(__SSE2__)
 namespace {
 
-constexpr std::size_t kLine = 64;
+/// Lines below which there is nothing to gain.
+constexpr std::size_t kFewLines = 4;
 
-/// `to` is aligned to a line; `lines` whole ones are written around the caches.
-void stream_lines(char* to, const char* from, std::size_t lines) noexcept {
-  for (std::size_t i = 0; i < lines; i++, to += kLine, from += kLine) {
-    const auto* in = reinterpret_cast<const __m128i*>(from);
-    auto* out = reinterpret_cast<__m128i*>(to);
-    const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2),
-                  d = _mm_loadu_si128(in + 3);
-    _mm_stream_si128(out, a);
-    _mm_stream_si128(out + 1, b);
-    _mm_stream_si128(out + 2, c);
-    _mm_stream_si128(out + 3, d);
-  }
-  _mm_sfence();  // streamed stores are weakly ordered: whoever signals "done" after this copy must not overtake them
-}
-
-void copy_streaming(char* to, const char* from, std::size_t bytes) noexcept {
-  const std::size_t head = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
-  const std::size_t lines = (bytes - head) / kLine;
+/// Whole lines of the destination by `lines_around`, the parts of lines at both ends by memcpy.
+void copy_streaming(unit::CopyFunction lines_around, char* to, const char* from, std::size_t bytes) noexcept {
+  const std::size_t head = (unit::kLine - reinterpret_cast<std::uintptr_t>(to) % unit::kLine) % unit::kLine;
+  const std::size_t lines = (bytes - head) / unit::kLine;
   std::memcpy(to, from, head);
-  stream_lines(to + head, from + head, lines);
-  const std::size_t done = head + lines * kLine;
+  lines_around(to + head, from + head, lines);
+  const std::size_t done = head + lines * unit::kLine;
   std::memcpy(to + done, from + done, bytes - done);
 }
 
 }  // namespace
-#endif
 
-void copy(void* dst, const void* src, std::size_t bytes, bool streaming) noexcept {
+void KernelSet::copy(void* dst, const void* src, std::size_t bytes, bool streaming) const noexcept {
   if (bytes == 0) return;  // both may be null
-#if defined(__SSE2__)
-  if (streaming && bytes >= 4 * kLine)
-    return copy_streaming(static_cast<char*>(dst), static_cast<const char*>(src), bytes);
-#else
-  static_cast<void>(streaming);  // no such stores here: the hint goes unused
-#endif
+  if (streaming && table->copy_around != nullptr && bytes >= kFewLines * unit::kLine)
+    return copy_streaming(table->copy_around, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
   std::memcpy(dst, src, bytes);
 }
 

@@ -27,6 +27,8 @@ struct KernelSet {
     void* const both[] = {dst, dst2};
     reduce(what, std::span<void* const>(both, dst2 == nullptr ? 1 : 2), src, count);
   }
+  /// As kernels::copy.
+  void copy(void* dst, const void* src, std::size_t bytes, bool streaming) const noexcept;
 };
 
 /// Those that this processor can run, best first; the last is always "scalar", the reference itself.

@@ -45,7 +45,7 @@ class Execution {
     }
     if (findings_.full()) return;
     if (completed_ != subject_.steps()) {
-      report_deadlock();
+      report_deadlock(subject_, links_, {pending_, done_, completed_}, findings_);
     } else {
       check_results();
     }
@@ -325,52 +325,6 @@ class Execution {
       }
     }
     return kUndefined;
-  }
-
-  // ---- deadlock
-  // Why `g` is not done, as the step that has to move first; kNone when it is waiting for something that never comes.
-  GlobalStep blocker(GlobalStep g) const {
-    const Step& step = subject_.step(g);
-    if (pending_[g] > 0) return unfinished_predecessor(g);
-    if (step.op == OpCode::send || step.op == OpCode::recv) return links_.counterpart[g];
-    const auto& peer = subject_.plan(step.peer).steps;
-    for (std::uint32_t i = 0; i < peer.size(); i++) {
-      if (peer[i].op == OpCode::signal && peer[i].channel == step.channel) return subject_.global(step.peer, i);
-    }
-    return kNone;
-  }
-
-  GlobalStep unfinished_predecessor(GlobalStep g) const {
-    const Plan& plan = subject_.plan(subject_.rank_of(g));
-    const std::uint32_t local = subject_.local(g);
-    const auto rank = subject_.rank_of(g);
-    for (const std::uint32_t dep : plan.waits_for(plan.steps[local])) {
-      if (!done_[subject_.global(rank, dep)]) return subject_.global(rank, dep);
-    }
-    for (std::uint32_t i = local; i-- > 0;) {
-      if (plan.steps[i].lane == plan.steps[local].lane) return subject_.global(rank, i);
-    }
-    return kNone;
-  }
-
-  void report_deadlock() {
-    GlobalStep g = 0;
-    while (done_[g]) g++;
-    std::vector<GlobalStep> chain;
-    while (g != kNone && std::ranges::find(chain, g) == chain.end()) {
-      chain.push_back(g);
-      g = blocker(g);
-    }
-    const auto cycle = g == kNone ? chain.begin() : std::ranges::find(chain, g);
-    std::string text;
-    for (auto it = cycle; it != chain.end(); ++it) {
-      if (!text.empty()) text += " waits for ";
-      text += subject_.name(*it);
-    }
-    text += g == kNone ? ", which can never end" : fmt::format(" waits for {}", subject_.name(g));
-    const GlobalStep first = *cycle;
-    findings_.add(Fault::deadlock, subject_.rank_of(first), subject_.local(first),
-                  fmt::format("deadlock, {} of {} steps done: {}", completed_, subject_.steps(), text));
   }
 
   const Subject& subject_;

@@ -82,6 +82,15 @@ void check_local_order(const Subject& subject, Findings& findings);
 Links link(const Subject& subject, Findings& findings);
 /// Runs all ranks symbolically.
 void execute(const Subject& subject, const Links& links, bool in_place, Findings& findings);
+/// Where an execution stands that cannot go on.
+struct Standstill {
+  const std::vector<std::uint32_t>&
+      pending;                    ///< of each step: how many it still waits for, besides a message or signal
+  const std::vector<bool>& done;  ///< of each step
+  std::uint32_t completed;        ///< how many are done
+};
+/// Says which steps wait for each other in a circle, or for something that never comes.
+void report_deadlock(const Subject& subject, const Links& links, const Standstill& at, Findings& findings);
 /// Steps and volume as registry.h defines them.
 Cost count(const Subject& subject, const Links& links);
 void check_cost(const Cost& counted, const Cost& expected, Findings& findings);

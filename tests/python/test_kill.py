@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from typing import Any
 
@@ -126,3 +127,26 @@ def test_two_ranks_are_killed(transport: str) -> None:
     for rank in (0, 2):
         assert job.outcomes[rank].value is not None, (job.outcomes[rank], job.output)
         assert job.outcomes[rank].value[0] in (1, 3), job.output
+
+
+def dies_amid_reading(world: Group, victim: int) -> list[Any]:
+    x = np.ones(16_000_000, np.float32)
+    world.all_reduce(x)  # the first one alone: the kill below falls into a later one, wherever it is by then
+    if world.rank == victim:
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    start = time.monotonic()
+    try:
+        while True:
+            world.all_reduce(x)
+    except unisono.RankFailure as error:
+        return [error.rank, str(error), time.monotonic() - start]
+
+
+def test_a_rank_dies_while_others_read_its_memory() -> None:
+    env = {"UNISONO_ALGORITHM": "all_reduce:0-=single_copy"}
+    job = launch(dies_amid_reading, 3, victim=1, env=env)
+    for rank in (0, 2):
+        named, message, took = job.outcomes[rank].value
+        assert named == 1, (message, job.output)
+        assert "single_copy" in message, message
+        assert took < WITHIN, message

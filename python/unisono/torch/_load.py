@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 import unisono._core  # noqa: F401 - loads libunisono.so, which the back end then finds by its name
-from unisono.torch import _build
 
 TORCH = "2.13.0"
 """The version that the back end is written for: c10d promises no stable interface."""
@@ -29,13 +28,19 @@ def backend() -> Any:
             f"{sys.executable} -m pip install torch=={TORCH}"
         )
     installed = Path(__file__).parent / "_backend.so"
-    module = _import(installed if installed.exists() else _build.cached())
+    module = _import(installed if installed.exists() else _compiled())
     if version != module.TORCH_VERSION:
         raise ImportError(
             f"{module.__file__} was built for torch {module.TORCH_VERSION}, and this is torch {torch.__version__}: "
             f"build it again with: {sys.executable} -m unisono.torch._build --output {module.__file__}"
         )
     return module
+
+
+def _compiled() -> Path:
+    from unisono.torch import _build  # here, so that `python -m unisono.torch._build` does not find it loaded already
+
+    return _build.cached()
 
 
 def _import(path: Path) -> Any:

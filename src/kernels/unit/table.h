@@ -13,12 +13,18 @@ namespace unisono::kernels::unit {
 using ReduceFunction = void (*)(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count,
                                 int32_t divisor, bool streaming) noexcept;
 
+/// Copies `lines` times kLine bytes with stores around the caches. `to` is a multiple of kLine, `from` any address.
+/// The stores are ordered before whatever this thread writes after the return.
+using CopyFunction = void (*)(char* to, const char* from, size_t lines) noexcept;
+inline constexpr size_t kLine = 64;
+
 /// In the order of unisono::ReduceOp and unisono::DType (checked where the table is used). Null where supports() is
 /// false.
 inline constexpr int kOps = 8;
 inline constexpr int kTypes = 13;
 struct Table {
   ReduceFunction reduce[kOps][kTypes];
+  CopyFunction copy_around;  ///< null where there are no such stores
 };
 
 }  // namespace unisono::kernels::unit
