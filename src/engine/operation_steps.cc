@@ -99,12 +99,12 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
   return {nullptr, 0};
 }
 
-/// Copies from another rank's memory through the kernel. False when it could not: the rank has ended, which others notice and name, or
-/// the operation has failed.
+/// Copies from another rank's memory through the kernel. False when it could not: the rank has ended, or has given up because another one
+/// has and left its buffer to its caller, both of which the messenger is about to tell; or the operation has failed.
 bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes) {
   const int error = ground_.domain->read_peer(from.peer, to, where_[from.peer],
                                               reinterpret_cast<std::uintptr_t>(from.data) + at, bytes);
-  if (error != 0 && error != ESRCH)
+  if (error != 0 && error != ESRCH && !ground_.domain->gave_up(from.peer, sequence_))
     fail(Status::system(
         fmt::format(
             "cannot read rank {}'s memory (process_vm_readv of {} bytes): was its buffer freed during the operation?",

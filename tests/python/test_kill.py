@@ -146,6 +146,7 @@ def test_a_rank_dies_while_others_read_its_memory() -> None:
     env = {"UNISONO_ALGORITHM": "all_reduce:0-=single_copy"}
     job = launch(dies_amid_reading, 3, victim=1, env=env)
     for rank in (0, 2):
+        assert job.outcomes[rank].value is not None, (job.outcomes, job.output)
         named, message, took = job.outcomes[rank].value
         assert named == 1, (message, job.output)
         assert "single_copy" in message, message
