@@ -32,6 +32,8 @@ struct UNISONO_API Config {
   std::string transport;  ///< UNISONO_TRANSPORT=shm|tcp: force one; empty: the best for each pair
   std::string
       interface;  ///< UNISONO_INTERFACE: network interface or address to listen on; empty: by the route to the store
+  /// UNISONO_TCP_STREAMS, 1 to 4: connections over which large messages to a rank on another host travel side by side; 0: one.
+  int tcp_streams = 0;
   std::string algorithm;  ///< UNISONO_ALGORITHM: appended to the selection table; rank 0's counts
   bool deterministic =
       false;  ///< UNISONO_DETERMINISTIC=1: the bits of a reduction depend on nothing but the ranks' values: not on size,

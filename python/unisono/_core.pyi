@@ -140,6 +140,15 @@ class Config:
     @interface.setter
     def interface(self, arg: str, /) -> None: ...
     @property
+    def tcp_streams(self) -> int:
+        """
+        Connections over which large messages to a rank on another host travel side by side, 1 to 4; 0: one.
+        UNISONO_TCP_STREAMS.
+        """
+
+    @tcp_streams.setter
+    def tcp_streams(self, arg: int, /) -> None: ...
+    @property
     def algorithm(self) -> str:
         """Appended to the selection table; rank 0's counts. UNISONO_ALGORITHM."""
 

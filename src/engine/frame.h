@@ -8,26 +8,33 @@
 
 namespace unisono::engine {
 
-enum class FrameKind : std::uint32_t {
+enum class FrameKind : std::uint16_t {
   collective = 1,  ///< a message of a plan: group, sequence, slice, ordinal, signature
   message = 2,     ///< point to point: group, sequence = tag
   abort = 3,       ///< payload: an AbortRecord
   goodbye = 4,     ///< the sender leaves in good order; its stream ends after this
-  probe = 5        ///< "this is what I am waiting in": group, sequence, signature; sent when nothing moves for a while
+  probe = 5,       ///< "this is what I am waiting in": group, sequence, signature; sent when nothing moves for a while
+  part = 6,  ///< of the payload of a frame that is cut: group, sequence = its number, place = offset in the payload
+  last = 7   ///< nothing follows on this stream; its sender goes on with others
 };
+
+/// In FrameHeader::flags: no payload follows here. It comes in parts, on any of the streams between the two.
+inline constexpr std::uint16_t kInParts = 1;
 
 inline constexpr std::uint32_t kFrameMagic = 0x31534e55;  // "UNS1"
 
 struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   FrameKind kind = FrameKind::collective;
+  std::uint16_t flags = 0;
   std::uint64_t group = 0;
   std::uint64_t sequence = 0;  ///< of the collective in its group; the tag of a message
   std::uint32_t slice = 0;
   std::uint32_t ordinal = 0;  ///< the how-many-th message of its plan from this sender to this receiver
   Signature signature;
-  std::uint64_t length = 0;
-  std::uint64_t reserved = 0;
+  std::uint64_t length = 0;  ///< of the payload
+  std::uint64_t place =
+      0;  ///< kInParts: the frame's number, counted from 0 by its sender for each peer; of a part: its offset
 };
 static_assert(sizeof(FrameHeader) == 64);
 

@@ -1,4 +1,4 @@
-/// Peers, streams and progress. Groups and failures: messenger_groups.cc.
+/// Frames and progress. Peers and their streams: messenger_peers.cc. Groups and failures: messenger_groups.cc.
 
 #include "engine/messenger.h"
 
@@ -36,76 +36,6 @@ void Messenger::add_transport(std::unique_ptr<transport::Transport> transport) {
   const std::lock_guard lock(mutex_);
   transport->attach(poller_);
   transports_.push_back(std::move(transport));
-}
-
-int Messenger::peer_locked(const PeerId& id) {
-  const auto [it, fresh] = peer_index_.try_emplace(to_string(id), static_cast<int>(peers_.size()));
-  if (fresh) {
-    peers_.emplace_back();
-    peers_.back().address.id = id;
-  }
-  return it->second;
-}
-
-int Messenger::add_peer(const PeerAddress& address) {
-  const std::lock_guard lock(mutex_);
-  const int index = peer_locked(address.id);
-  Peer& peer = peers_[index];
-  if (!peer.known || peer.address.address.empty()) peer.address = address;
-  peer.known = true;
-  return index;
-}
-
-void Messenger::dial(int index, TimePoint deadline) {
-  const std::lock_guard lock(mutex_);
-  Peer& peer = peers_[index];
-  if (!peer.streams.empty() || peer.dialing || peer.gone()) return;
-  peer.dialing = true;
-  connecting_++;
-  transports_[peer.address.transport]->dial(peer.address.id, peer.address.address, deadline);
-}
-
-bool Messenger::connected(int peer) const {
-  const std::lock_guard lock(mutex_);
-  return !peers_[peer].streams.empty();
-}
-
-Status Messenger::peer_status(int peer) const {
-  const std::lock_guard lock(mutex_);
-  return peers_[peer].status;
-}
-
-transport::SharedView* Messenger::shared(int peer) const {
-  const std::lock_guard lock(mutex_);
-  return peers_[peer].streams.empty() ? nullptr : peers_[peer].streams.front()->link().shared();
-}
-
-std::string Messenger::describe_peer(int index) const {
-  const PeerAddress& a = peers_[index].address;
-  return a.host.empty() ? fmt::format("process {}", to_string(a.id)) : fmt::format("host {}, pid {}", a.host, a.pid);
-}
-
-void Messenger::enqueue(int index, OutFrame frame) {
-  Peer& peer = peers_[index];
-  if (peer.gone()) {
-    if (frame.completion)
-      deferred_.add(frame.completion->complete(
-          Status::rank_failure(fmt::format("the process to send to ({}) is gone", describe_peer(index)), -1,
-                               peer.address.host, peer.address.pid)));
-    return;
-  }
-  if (!peer.streams.empty()) {
-    Stream& stream = *peer.streams.front();
-    stream.enqueue(std::move(frame));
-    stream.flush(deferred_);
-    return;
-  }
-  peer.waiting.push_back(std::move(frame));
-  if (peer.dialing) return;
-  peer.dialing = true;
-  connecting_++;
-  transports_[peer.address.transport]->dial(peer.address.id, peer.address.address,
-                                            saturating_add(clock_.now(), std::chrono::seconds(30)));
 }
 
 void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std::span<const MutablePart> parts,
@@ -164,8 +94,8 @@ bool Messenger::poll_locked(Look look) {
   bool moved = false;
   for (Stream* s : memory_streams_) {
     moved |= s->read(*this);
-    if (!s->idle()) moved |= s->flush(deferred_);
-    if (s->state() != Stream::State::open) ended_.push_back(s);
+    if (!s->idle()) moved |= peers_[s->peer()].bundle.flush(*s, deferred_);
+    look_after(*s);
   }
   if (look == Look::quick && connecting_ == 0 && by_fd_.size() <= kFewSockets && ++quick_looks_ < kQuickLooks)
     moved |= look_at_sockets();
@@ -181,10 +111,12 @@ bool Messenger::poll_locked(Look look) {
 bool Messenger::look_at_sockets() {
   bool moved = false;
   for (auto& [fd, s] : by_fd_) {
-    const bool came = s->read(*this);
-    if (s->state() != Stream::State::open) ended_.push_back(s);
+    Bundle& bundle = peers_[s->peer()].bundle;
+    const bool expected = !s->only_parts() || !bundle.incoming().empty();
+    const bool came = expected && s->read(*this);
+    look_after(*s);
     // Who reads from us sends to us, too, as a rule.
-    if (!s->idle() && (came || quick_looks_ % kWriteAgain == 0)) moved |= s->flush(deferred_);
+    if (!s->idle() && (came || quick_looks_ % kWriteAgain == 0)) moved |= bundle.flush(*s, deferred_);
     moved |= came;
   }
   return moved;
@@ -204,14 +136,14 @@ bool Messenger::look_at_all() {
     }
     Stream* s = it->second;
     moved |= s->read(*this);
-    if (s->state() != Stream::State::open) ended_.push_back(s);
+    look_after(*s);
   }
   for (auto& [fd, s] : by_fd_) {
     if (s->holds_input()) {  // no event will come for that
       moved |= s->read(*this);
-      if (s->state() != Stream::State::open) ended_.push_back(s);
+      look_after(*s);
     }
-    if (!s->idle()) moved |= s->flush(deferred_);
+    if (!s->idle()) moved |= peers_[s->peer()].bundle.flush(*s, deferred_);
     poller_.want_write(fd, !s->idle());
   }
   const TimePoint now = clock_.now();
@@ -232,75 +164,6 @@ TimePoint Messenger::next_deadline() const {
   return next;
 }
 
-void Messenger::on_event(Event event) {
-  const int index = peer_locked(event.peer);
-  switch (event.kind) {
-    case Event::Kind::up: {
-      auto stream = std::make_unique<Stream>(std::move(event.link), index);
-      Stream* s = stream.get();
-      const int fd = s->link().fd();
-      if (fd >= 0) {
-        poller_.add(fd);
-        by_fd_[fd] = s;
-        kernel_links_.store(true, std::memory_order_relaxed);
-      } else {
-        memory_streams_.push_back(s);
-      }
-      Peer& peer = peers_[index];
-      if (event.dialed && peer.dialing) peer.dialing = false, connecting_--;
-      peer.streams.push_back(std::move(stream));
-      log_.debug(fmt::format("connected: {}", s->link().describe()));
-      if (peer.streams.size() == 1)
-        for (OutFrame& f : std::exchange(peer.waiting, {})) s->enqueue(std::move(f));
-      s->flush(deferred_);
-      if (fd >= 0 && !s->idle()) poller_.want_write(fd, true);
-      break;
-    }
-    case Event::Kind::failed:
-      if (peers_[index].dialing) peers_[index].dialing = false, connecting_--;
-      peers_[index].status = event.status;
-      // Whoever was to get something now never will. Without a frame waiting, only the one who dialled cares.
-      if (!peers_[index].waiting.empty()) peer_died(index, event.status.message(), true);
-      break;
-    case Event::Kind::died:
-      drain(index);
-      if (!peers_[index].left) peer_died(index, "its process ended", true);
-      break;
-    case Event::Kind::rejected:
-      log_.warn(fmt::format("a connection was refused: {}", event.status.message()));
-      break;
-  }
-}
-
-/// Read what a peer has sent before its end: it may say why.
-void Messenger::drain(int index) {
-  const bool within = std::exchange(draining_, true);
-  // By position: reading can add streams to the vector, never remove one.
-  for (std::size_t i = 0; i < peers_[index].streams.size(); i++) {
-    Stream* s = peers_[index].streams[i].get();
-    while (s->read(*this)) {
-    }
-  }
-  draining_ = within;
-}
-
-void Messenger::on_stream_end(Stream& stream) {
-  const int fd = stream.link().fd();
-  if (fd >= 0) {
-    if (by_fd_.erase(fd) == 0) return;  // known already
-    poller_.remove(fd);
-  } else if (std::erase(memory_streams_, &stream) == 0) {
-    return;
-  }
-  const int index = stream.peer();
-  if (peers_[index].gone()) return;
-  const std::string how = stream.state() == Stream::State::failed
-                              ? fmt::format("{} failed: {}", stream.link().describe(), std::strerror(stream.error()))
-                              : fmt::format("{} was closed without a goodbye", stream.link().describe());
-  drain(index);
-  if (!peers_[index].gone()) peer_died(index, how, true);
-}
-
 std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& header) {
   const auto keep_bytes = [&]() -> std::optional<Sink> {
     Sink sink;
@@ -317,6 +180,7 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
       if (auto discord = probed->inbox.on_probe(from, header)) report_discord(header.group, *probed, *discord);
     return keep_bytes();
   }
+  if (header.kind == FrameKind::part) return on_part(stream, header);
   if (header.kind != FrameKind::collective && header.kind != FrameKind::message) return Sink{};
   GroupState* group = find(header.group);
   if (group == nullptr) {
@@ -334,16 +198,38 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
   return sink;
 }
 
+std::optional<Sink> Messenger::on_part(Stream& stream, const FrameHeader& header) {
+  Sink sink;
+  switch (peers_[stream.peer()].bundle.incoming().find(header, sink)) {
+    case Assembly::Found::yes:
+      return sink;
+    case Assembly::Found::later:
+      return std::nullopt;
+    case Assembly::Found::never:
+      stream.reject();
+  }
+  return Sink{};
+}
+
 void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink) {
+  Peer& peer = peers_[stream.peer()];
   switch (header.kind) {
     case FrameKind::collective:
-    case FrameKind::message: {
-      GroupState* group = find(header.group);
-      if (group == nullptr) return;
-      const int rank = rank_of(*group, stream.peer());
-      if (rank >= 0) group->inbox.on_payload(rank, header, sink, deferred_);
+    case FrameKind::message:
+      if ((header.flags & kInParts) == 0)
+        deliver(stream.peer(), header, sink);
+      else if (!peer.bundle.incoming().begin(header, std::move(sink)))
+        stream.reject();
       return;
-    }
+    case FrameKind::part:
+      if (auto whole = peer.bundle.incoming().arrived(header)) deliver(stream.peer(), whole->header, whole->sink);
+      if (peer.leaving && peer.bundle.incoming().empty()) peer_left(stream.peer());
+      return;
+    case FrameKind::last:
+      stream.hear_last();
+      // Ours may be the other one's first stream: small frames are to stay in order, so it stays in use.
+      if (!peer.bundle.is_first(stream)) stream.say_last();
+      return;
     case FrameKind::abort: {
       if (!sink.parcel) return;
       auto record = AbortRecord::decode(sink.parcel->data.span());
@@ -358,27 +244,31 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
         probed->inbox.merge_begun(sink.parcel->data.span());
       return;
     case FrameKind::goodbye:
-      peer_left(stream.peer());
+      stream.hear_last();
+      // It came behind all heads; parts may still be under way on other streams.
+      peer.leaving = true;
+      if (peer.bundle.incoming().empty()) peer_left(stream.peer());
       return;
   }
+}
+
+/// All of a frame's payload is in its sink.
+void Messenger::deliver(int peer, const FrameHeader& header, Sink& sink) {
+  GroupState* group = find(header.group);
+  if (group == nullptr) return;
+  const int rank = rank_of(*group, peer);
+  if (rank >= 0) group->inbox.on_payload(rank, header, sink, deferred_);
 }
 
 void Messenger::leave(TimePoint deadline) {
   {
     const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < peers_.size(); i++) {
-      if (peers_[i].streams.empty() || peers_[i].gone()) continue;
-      OutFrame frame;
-      frame.header.kind = FrameKind::goodbye;
-      enqueue(static_cast<int>(i), std::move(frame));
-    }
+    for (Peer& peer : peers_)
+      if (!peer.gone()) peer.bundle.say_goodbye(deferred_);
   }
   const auto pending = [this] {
     const std::lock_guard lock(mutex_);
-    return std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) {
-      return !p.gone() && std::any_of(p.streams.begin(), p.streams.end(),
-                                      [](const auto& s) { return s->state() == Stream::State::open && !s->idle(); });
-    });
+    return std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) { return !p.gone() && !p.bundle.idle(); });
   };
   while (pending() && clock_.now() < deadline) {
     if (poll(Look::all)) continue;

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "engine/abort_record.h"
+#include "engine/bundle.h"
 #include "engine/failure.h"
 #include "engine/inbox.h"
 #include "engine/stream.h"
@@ -55,6 +56,12 @@ class Messenger final : private FrameHandler {
   void dial(int peer, TimePoint deadline);
   bool connected(int peer) const;
   Status peer_status(int peer) const;  ///< why it cannot be reached, if so
+  /// Large frames to the peer go over so many streams, from 1 to Sharing::kMostStreams. Where this process dialled, those that are missing are dialled now
+  /// (once there is a first one), and those that are too many are closed in good order. One that cannot be had is one line in the log.
+  void use_streams(int peer, int streams);
+  /// The same for all peers that share no memory with this process, those that are yet to come included.
+  void use_streams(const Sharing& sharing);
+  int streams(int peer) const;  ///< that are open
   transport::SharedView* shared(int peer) const;
 
   // --- groups -----------------------------------------------------------------------------------------------------
@@ -108,10 +115,12 @@ class Messenger final : private FrameHandler {
 
  private:
   struct Peer {
+    explicit Peer(const Sharing& sharing) : bundle(sharing) {}
     PeerAddress address;
-    std::vector<std::unique_ptr<Stream>> streams;  ///< the first one is written to
-    std::vector<OutFrame> waiting;                 ///< until there is a stream
-    bool known = false, dialing = false, left = false, dead = false;
+    Bundle bundle;
+    int dialing = 0;      ///< streams that are under way from here
+    bool dialed = false;  ///< the first stream came from here: so do the others
+    bool known = false, leaving = false, left = false, dead = false;
     bool gone() const { return left || dead; }
     Status status;
   };
@@ -128,11 +137,19 @@ class Messenger final : private FrameHandler {
   void on_payload(Stream& stream, const FrameHeader& header, Sink& sink) override;
 
   int peer_locked(const PeerId& id);
+  void dial_locked(Peer& peer, TimePoint deadline);
+  void share(Peer& peer, int streams);
   int rank_of(const GroupState& group, int peer) const;
   void enqueue(int peer, OutFrame frame);
   void on_event(transport::Event event);
+  void on_up(int peer, transport::Event event);
+  void on_dial_failed(int peer, const Status& status);
   void on_abort(int from, const AbortRecord& record);
+  void look_after(Stream& stream);
   void on_stream_end(Stream& stream);
+  void let_go(Stream& stream);
+  std::optional<Sink> on_part(Stream& stream, const FrameHeader& header);
+  void deliver(int peer, const FrameHeader& header, Sink& sink);
   void drain(int peer);
   void peer_left(int peer);
   void peer_died(int peer, const std::string& how, bool flood);
@@ -163,7 +180,8 @@ class Messenger final : private FrameHandler {
   std::vector<Stream*> memory_streams_;
   std::vector<int> ready_;
   std::vector<transport::Event> events_;
-  std::vector<Stream*> ended_;
+  std::vector<Stream*> ended_;  ///< each once
+  Sharing sharing_;             ///< of peers that are yet to come
   std::atomic<bool> kernel_links_{false};
   int connecting_ = 0;
   std::uint32_t quick_looks_ = 0;  ///< since the last look at everything

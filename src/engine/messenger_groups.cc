@@ -61,8 +61,7 @@ void Messenger::close_group(std::uint64_t id) {
         Status::invalid(fmt::format("group \"{}\" was destroyed while this message was in flight", group->name));
     group->inbox.forget(nullptr, status, deferred_);
     for (const int peer : group->members)
-      if (peer >= 0)
-        for (auto& s : peers_[peer].streams) s->forget(id, nullptr, status, deferred_);
+      if (peer >= 0) peers_[peer].bundle.forget(id, nullptr, status, deferred_);
     groups_.erase(id);
     closed_groups_.insert(id);
     callbacks = deferred_.take();
@@ -90,7 +89,7 @@ void Messenger::probe(std::uint64_t id, std::uint64_t sequence, const Signature&
   group->inbox.take_news();
   const auto known = std::as_bytes(std::span(group->inbox.begun()));
   for (const int peer : group->members) {
-    if (peer < 0 || peers_[peer].gone() || peers_[peer].streams.empty()) continue;
+    if (peer < 0 || peers_[peer].gone() || peers_[peer].bundle.empty()) continue;
     OutFrame frame;
     frame.header.kind = FrameKind::probe;
     frame.header.group = id;
@@ -157,15 +156,8 @@ void Messenger::cancel(std::uint64_t id, const std::shared_ptr<Completion>& comp
     GroupState* group = find(id);
     if (group == nullptr) return;
     group->inbox.forget(completion.get(), status, deferred_);
-    for (const int peer : group->members) {
-      if (peer < 0) continue;
-      for (auto& s : peers_[peer].streams) s->forget(id, completion.get(), status, deferred_);
-      std::erase_if(peers_[peer].waiting, [&](OutFrame& f) {
-        if (f.completion != completion) return false;
-        deferred_.add(f.completion->complete(status));
-        return true;
-      });
-    }
+    for (const int peer : group->members)
+      if (peer >= 0) peers_[peer].bundle.forget(id, completion.get(), status, deferred_);
     callbacks = deferred_.take();
   }
   run(std::move(callbacks));
@@ -178,15 +170,8 @@ void Messenger::forget(std::uint64_t id, const Status& status) {
     GroupState* group = find(id);
     if (group == nullptr) return;
     group->inbox.forget(nullptr, status, deferred_);
-    for (const int peer : group->members) {
-      if (peer < 0) continue;
-      for (auto& s : peers_[peer].streams) s->forget(id, nullptr, status, deferred_);
-      std::erase_if(peers_[peer].waiting, [&](OutFrame& f) {
-        if (f.header.group != id) return false;
-        if (f.completion) deferred_.add(f.completion->complete(status));
-        return true;
-      });
-    }
+    for (const int peer : group->members)
+      if (peer >= 0) peers_[peer].bundle.forget(id, nullptr, status, deferred_);
     callbacks = deferred_.take();
   }
   run(std::move(callbacks));
@@ -226,15 +211,8 @@ void Messenger::fail_group_locked(std::uint64_t id, GroupState& group, const Sta
   if (!group.failure->set(status)) return;
   log_.debug(fmt::format("group \"{}\" failed: {}", group.name, status.message()));
   group.inbox.forget(nullptr, status, deferred_);
-  for (const int peer : group.members) {
-    if (peer < 0) continue;
-    for (auto& s : peers_[peer].streams) s->forget(id, nullptr, status, deferred_);
-    std::erase_if(peers_[peer].waiting, [&](OutFrame& f) {
-      if (f.header.group != id) return false;
-      if (f.completion) deferred_.add(f.completion->complete(status));
-      return true;
-    });
-  }
+  for (const int peer : group.members)
+    if (peer >= 0) peers_[peer].bundle.forget(id, nullptr, status, deferred_);
   if (flood_it) flood({id, std::nullopt, status}, group.members);
   poller_.wake();  // whoever sleeps in this process should look
 }
@@ -257,7 +235,7 @@ void Messenger::report_discord(std::uint64_t id, GroupState& group, const Discor
 void Messenger::flood(const AbortRecord& record, std::span<const int> peers) {
   const std::vector<std::byte> bytes = record.encode();
   for (const int index : peers) {
-    if (index < 0 || peers_[index].gone() || peers_[index].streams.empty()) continue;
+    if (index < 0 || peers_[index].gone() || peers_[index].bundle.empty()) continue;
     OutFrame frame;
     frame.header.kind = FrameKind::abort;
     frame.header.group = record.group;

@@ -44,7 +44,52 @@ struct Batch {
     }
   }
 };
+
+/// Whether a frame is one of the group's, or of the message that `only` stands for.
+bool concerns(const FrameHeader& h, const Completion* completion, std::uint64_t group, const Completion* only) {
+  const bool data = h.kind == FrameKind::collective || h.kind == FrameKind::message || h.kind == FrameKind::part;
+  return data && h.group == group && (only == nullptr || completion == only);
+}
 }  // namespace
+
+void OutFrame::finish(Deferred& deferred) {
+  if (cut && --cut->left > 0) return;
+  StepFlag* const done = cut ? cut->flag : flag;
+  const auto& waiter = cut ? cut->completion : completion;
+  if (done != nullptr) done->store(kStepDone, std::memory_order_release);
+  if (waiter) deferred.add(waiter->complete({}));
+}
+
+void OutFrame::own() {
+  if (!owned.empty()) return;
+  for (const ConstPart& p : parts) owned.insert(owned.end(), p.begin(), p.end());
+  parts = {ConstPart(owned)};
+}
+
+bool drop(OutFrame& frame, std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred) {
+  const auto waiter = frame.cut ? frame.cut->completion : frame.completion;
+  if (!concerns(frame.header, waiter.get(), group, only)) return false;
+  if (waiter) deferred.add(waiter->complete(status));
+  const bool begun = frame.cut ? frame.cut->begun : frame.written > 0;
+  if (!begun) return true;
+  if (frame.cut) frame.cut->flag = nullptr;
+  frame.flag = nullptr;
+  frame.own();
+  return false;
+}
+
+void Stream::say_last() {
+  if (std::exchange(said_last_, true)) return;
+  OutFrame frame;
+  frame.header.kind = FrameKind::last;
+  enqueue(std::move(frame));
+}
+
+void Stream::reject() noexcept {
+  state_ = State::failed;
+  error_ = EPROTO;
+  buffer_begin_ = buffer_end_ = 0;
+}
 
 void Stream::note(const Io& io) {
   if (io.state == Io::State::ok) return;
@@ -68,12 +113,12 @@ bool Stream::flush(Deferred& deferred) {
     std::size_t bytes = io.bytes;
     while (bytes > 0) {
       OutFrame& front = queue_.front();
-      const std::size_t take = std::min(bytes, sizeof(FrameHeader) + front.header.length - front.written);
+      const std::size_t take = std::min(bytes, front.size() - front.written);
       front.written += take;
       bytes -= take;
-      if (front.written < sizeof(FrameHeader) + front.header.length) break;
-      if (front.flag != nullptr) front.flag->store(kStepDone, std::memory_order_release);
-      if (front.completion) deferred.add(front.completion->complete({}));
+      if (front.cut) front.cut->begun = true;
+      if (front.written < front.size()) break;
+      front.finish(deferred);
       queue_.pop_front();
     }
     if (io.bytes < batch.bytes && link_->fd() >= 0) return moved;  // full: asking again would be a call for nothing
@@ -88,7 +133,7 @@ bool Stream::read(FrameHandler& handler) {
   // A bounded number of frames a turn, so that one busy peer does not starve the others.
   for (int frames = 0; frames < 16 && payload < kTurn; frames++) {
     if (!have_header_ && !read_header(moved)) break;
-    payload += header_.length;
+    payload += remaining_;
     if (!read_payload(handler, moved)) break;
   }
   return moved;
@@ -125,13 +170,13 @@ bool Stream::read_header(bool& moved) {
   std::memcpy(&header_, buffer_.data() + buffer_begin_, sizeof header_);
   buffer_begin_ += sizeof header_;
   if (header_.magic != kFrameMagic || header_.length > (std::uint64_t{1} << 46)) {
-    state_ = State::failed;
-    error_ = EPROTO;
+    reject();
     return false;
   }
   have_header_ = true;
+  (header_.kind == FrameKind::part ? came_parts_ : came_others_) = true;
   asked_ = 0;
-  remaining_ = header_.length;
+  remaining_ = (header_.flags & kInParts) != 0 ? 0 : header_.length;
   return true;
 }
 
@@ -187,30 +232,8 @@ bool Stream::read_payload(FrameHandler& handler, bool& moved) {
 }
 
 void Stream::forget(std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred) {
-  const auto concerns = [&](const FrameHeader& h, const std::shared_ptr<Completion>& c) {
-    if (h.group != group || (h.kind != FrameKind::collective && h.kind != FrameKind::message)) return false;
-    return only == nullptr || c.get() == only;
-  };
-  for (auto it = queue_.begin(); it != queue_.end();) {
-    if (!concerns(it->header, it->completion)) {
-      ++it;
-      continue;
-    }
-    if (it->completion) deferred.add(it->completion->complete(status));
-    it->completion.reset();
-    it->flag = nullptr;
-    if (it->written == 0) {
-      it = queue_.erase(it);
-      continue;
-    }
-    // The peer has the header: it must get all that the header promised. Keep a copy, the caller's memory is going away.
-    if (it->owned.empty()) {
-      for (const ConstPart& p : it->parts) it->owned.insert(it->owned.end(), p.begin(), p.end());
-      it->parts = {ConstPart(it->owned)};
-    }
-    ++it;
-  }
-  if (sink_ && have_header_ && concerns(header_, sink_->completion)) {
+  drop_from(queue_, group, only, status, deferred);
+  if (sink_ && have_header_ && concerns(header_, sink_->completion.get(), group, only)) {
     if (sink_->completion) deferred.add(sink_->completion->complete(status));
     *sink_ = Sink{};
     sink_part_ = sink_offset_ = 0;

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,6 +19,14 @@ namespace unisono::engine {
 using StepFlag = std::atomic<std::uint8_t>;
 inline constexpr std::uint8_t kStepDone = 2;
 
+/// What the head and the parts of a frame that is cut have in common.
+struct Cut {
+  std::size_t left = 0;  ///< of them, so many are not written yet
+  bool begun = false;    ///< something is written: the peer waits for all the rest
+  StepFlag* flag = nullptr;
+  std::shared_ptr<Completion> completion;
+};
+
 /// A frame to be written. Its payload is the caller's memory until `flag` or `completion` says otherwise, or is owned.
 struct OutFrame {
   FrameHeader header;
@@ -25,8 +34,28 @@ struct OutFrame {
   std::vector<std::byte> owned;  ///< then parts point into it
   StepFlag* flag = nullptr;
   std::shared_ptr<Completion> completion;
-  std::size_t written = 0;  ///< of header and payload
+  std::shared_ptr<Cut> cut;  ///< of a head or a part, which have no flag or completion of their own
+  std::size_t written = 0;   ///< of header and payload
+
+  std::size_t size() const noexcept {
+    return sizeof header + ((header.flags & kInParts) != 0 ? 0 : static_cast<std::size_t>(header.length));
+  }
+  /// All of it is written.
+  void finish(Deferred& deferred);
+  /// Take the caller's memory away from a frame that the peer has the beginning of, and must get whole: what is sent of it is a copy.
+  void own();
 };
+
+/// Whether a frame that is not written to its end, of this group (and, when `only` is given, of the message that it stands for), is to be dropped. Who
+/// waits for it is told `status`. One that the peer has the beginning of stays, with a copy of the caller's memory.
+bool drop(OutFrame& frame, std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred);
+
+/// drop() for all frames of a list.
+template <class Frames>
+void drop_from(Frames& frames, std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred) {
+  for (auto it = frames.begin(); it != frames.end();)
+    it = drop(*it, group, only, status, deferred) ? frames.erase(it) : std::next(it);
+}
 
 struct Parcel;
 
@@ -62,8 +91,20 @@ class Stream {
   State state() const noexcept { return state_; }
   int error() const noexcept { return error_; }
   bool idle() const noexcept { return queue_.empty() || !writable_; }
+  /// All that was to be written is written, and more would be taken.
+  bool has_room() const noexcept { return queue_.empty() && writable_ && !said_last_; }
 
   void enqueue(OutFrame frame) { queue_.push_back(std::move(frame)); }
+  /// Nothing else will be written here; says so to the peer, once.
+  void say_last();
+  bool said_last() const noexcept { return said_last_; }
+  /// The peer has said so: the end of this stream is no failure.
+  void hear_last() noexcept { heard_last_ = true; }
+  bool heard_last() const noexcept { return heard_last_; }
+  /// What came makes no sense: the stream has failed.
+  void reject() noexcept;
+  /// Nothing but parts has come here so far: whether there is more is to be seen from the frames that they are of.
+  bool only_parts() const noexcept { return came_parts_ && !came_others_; }
   /// Write what can be written; whether anything was.
   bool flush(Deferred& deferred);
   /// Read what is there, up to a few hundred KiB, so that what came is used while it is in the caches; whether anything was.
@@ -93,6 +134,7 @@ class Stream {
   State state_ = State::open;
   int error_ = 0;
   bool writable_ = true;
+  bool said_last_ = false, heard_last_ = false;
   std::deque<OutFrame> queue_;
 
   // Incoming: bytes read ahead (descriptors only, to get a header and a small payload with one call), then the frame in progress.
@@ -100,6 +142,7 @@ class Stream {
   std::size_t buffer_begin_ = 0, buffer_end_ = 0;
   FrameHeader header_;
   bool have_header_ = false;
+  bool came_parts_ = false, came_others_ = false;
   bool drained_ = false;     ///< this turn the kernel gave less than was asked for: it has no more
   std::uint32_t asked_ = 0;  ///< how often the handler has said "not now" to the frame in front
   std::optional<Sink> sink_;

@@ -43,6 +43,9 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
   if (!config.transport.empty() && config.transport != "shm" && config.transport != "tcp")
     throw_status(Status::invalid(
         fmt::format("UNISONO_TRANSPORT is \"{}\"; it can be shm, tcp, or empty for the best", config.transport)));
+  if (config.tcp_streams < 0 || config.tcp_streams > engine::Sharing::kMostStreams)
+    throw_status(Status::invalid(fmt::format("UNISONO_TCP_STREAMS is {}; it can be 1 to {}, or 0: chosen",
+                                             config.tcp_streams, engine::Sharing::kMostStreams)));
   if (const auto constants = plan::parse_cost_model(config.constants); !constants)
     throw_status(constants.status().with_context("UNISONO_CONSTANTS"));
   auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
@@ -63,6 +66,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
   if (segment != nullptr) stages = std::make_unique<engine::StagePool>(*segment);
   buffers = std::make_shared<BufferPool>(segment);
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
+  messenger->use_streams(engine::Sharing{std::max(1, config.tcp_streams)});
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,
                                                engine::wait_policy(engine::usable_cores(), 1, config.spin));
 }

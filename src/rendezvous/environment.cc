@@ -90,6 +90,9 @@ Status read_settings(const Environment& environment, Config& c) {
   UNISONO_TRY(read_flag(environment, "UNISONO_ALLOW_INSECURE", c.allow_insecure));
   UNISONO_TRY(read_flag(environment, "UNISONO_DETERMINISTIC", c.deterministic));
   UNISONO_TRY(read_flag(environment, "UNISONO_PEER_MEMORY", c.peer_memory));
+  std::int64_t streams = c.tcp_streams;
+  if (auto r = read_integer(environment, "UNISONO_TCP_STREAMS", 1, 4, streams); !r) return r.status();
+  c.tcp_streams = static_cast<int>(streams);
   std::int64_t spin = c.spin;
   if (auto r = read_integer(environment, "UNISONO_SPIN", -1, 1 << 30, spin); !r) return r.status();
   c.spin = static_cast<int>(spin);

@@ -170,12 +170,30 @@ SimulatedWorld::SimulatedWorld(int size, const Chaos& chaos, std::int64_t slice_
     transports.push_back(std::move(transport));
     rank->messenger =
         std::make_unique<Messenger>(rank->id, std::move(transports), *rank->poller, clock_, Logger(LogLevel::off, ""));
+    if (chaos.streams > 1) rank->messenger->use_streams({1, 16, 4, 1000});
     ranks_.push_back(std::move(rank));
   }
-  connect();
+  connect(chaos.streams);
 }
 
-void SimulatedWorld::connect() {
+/// Moves all ranks until `done`.
+void SimulatedWorld::run_until(const std::function<bool()>& done, const char* what) {
+  for (int turn = 0; !done(); turn++) {
+    if (turn > 100000) throw std::runtime_error(what);
+    for (auto& r : ranks_) r->messenger->poll(Look::all);
+    clock_.advance(std::chrono::microseconds(10));
+  }
+}
+
+bool SimulatedWorld::for_all_pairs(const std::vector<std::vector<int>>& peers,
+                                   const std::function<bool(SimulatedRank&, int peer)>& holds) {
+  for (int r = 0; r < size(); r++)
+    for (int q = 0; q < size(); q++)
+      if (q != r && !holds(rank(r), peers[static_cast<std::size_t>(r)][static_cast<std::size_t>(q)])) return false;
+  return true;
+}
+
+void SimulatedWorld::connect(int streams) {
   const int n = size();
   for (int r = 0; r < n; r++) {
     SimulatedRank& me = rank(r);
@@ -193,18 +211,19 @@ void SimulatedWorld::connect() {
       peers[static_cast<std::size_t>(r)].push_back(peer);
       if (q < r) rank(r).messenger->dial(peer, TimePoint::max());
     }
-  const auto all_connected = [&] {
-    for (int r = 0; r < n; r++)
-      for (int q = 0; q < n; q++)
-        if (q != r && !rank(r).messenger->connected(peers[static_cast<std::size_t>(r)][static_cast<std::size_t>(q)]))
-          return false;
+  run_until(
+      [&] { return for_all_pairs(peers, [](SimulatedRank& me, int peer) { return me.messenger->connected(peer); }); },
+      "the simulated ranks do not connect");
+  for_all_pairs(peers, [&](SimulatedRank& me, int peer) {
+    me.messenger->use_streams(peer, streams);
     return true;
-  };
-  for (int turn = 0; !all_connected(); turn++) {
-    if (turn > 100000) throw std::runtime_error("the simulated ranks do not connect");
-    for (auto& r : ranks_) r->messenger->poll(Look::all);
-    clock_.advance(std::chrono::microseconds(10));
-  }
+  });
+  run_until(
+      [&] {
+        return for_all_pairs(peers,
+                             [&](SimulatedRank& me, int peer) { return me.messenger->streams(peer) == streams; });
+      },
+      "the simulated ranks do not get their streams");
   for (int r = 0; r < n; r++) {
     for (int q = 0; q < n; q++)
       if (q != r) {

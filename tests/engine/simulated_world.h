@@ -3,6 +3,7 @@
 /// function of its seed.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <random>
@@ -21,6 +22,7 @@ struct Chaos {
   std::uint64_t seed = 1;
   bool partial = false;
   Duration max_delay{0};
+  int streams = 1;  ///< between two ranks; with several, frames from 16 bytes on are cut
 };
 
 /// One rank.
@@ -62,7 +64,10 @@ class SimulatedWorld {
   SimulatedRank& rank(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
 
  private:
-  void connect();
+  void connect(int streams);
+  void run_until(const std::function<bool()>& done, const char* what);
+  bool for_all_pairs(const std::vector<std::vector<int>>& peers,
+                     const std::function<bool(SimulatedRank& me, int peer)>& holds);
   using Numbers = std::pmr::vector<std::int64_t>;  ///< in the rank's segment
   std::unique_ptr<Operation> make(const Scenario& scenario, int r, Numbers& in, Numbers& out);
   std::string check(const Scenario& scenario, int r, const Numbers& in, const Numbers& out) const;

@@ -70,19 +70,39 @@ TEST(Simulation, PartialReadsAndDelaysChangeNothing) {
   }
 }
 
+TEST(Simulation, SeveralStreamsThatDriftApartChangeNothing) {
+  for (const int n : {2, 3, 5}) {
+    for (int seed = 1; seed <= seeds(1); seed++) {
+      const int streams = 2 + (n + seed) % 3;
+      SimulatedWorld world(
+          n, {static_cast<std::uint64_t>(seed * 1000 + n), seed % 2 == 1, std::chrono::microseconds(50), streams}, 512);
+      for (const plan::Algorithm& a : plan::algorithms())
+        for (const Scenario& s : scenarios(a, n)) {
+          if (s.count > 100) continue;
+          ASSERT_EQ(world.run(s), "") << name(a) << ", " << n << " ranks, " << streams << " streams, count " << s.count
+                                      << (s.counts.empty() ? "" : " uneven") << (s.in_place ? ", in place" : "")
+                                      << ", root " << s.root << ", seed " << seed;
+        }
+    }
+  }
+}
+
 TEST(Simulation, ADeathIsBlamedOnTheDead) {
   std::mt19937_64 random(42);
   const auto all = plan::algorithms();
   for (int seed = 1; seed <= seeds(150); seed++) {
     const int n = 2 + static_cast<int>(random() % 5);
     const plan::Algorithm& a = all[random() % all.size()];
-    SimulatedWorld world(n, {static_cast<std::uint64_t>(seed), random() % 2 == 0, Duration(random() % 20000)}, 256);
+    const bool partial = random() % 2 == 0;
+    const Duration delay(random() % 20000);
+    const int streams = 1 + static_cast<int>(random() % 3);
+    SimulatedWorld world(n, {static_cast<std::uint64_t>(seed), partial, delay, streams}, 256);
     const auto list = scenarios(a, n);
     const Scenario& s = list[random() % list.size()];
     const int victim = static_cast<int>(random() % static_cast<std::uint64_t>(n));
     const int when = static_cast<int>(random() % 400);
-    ASSERT_EQ(world.run(s, victim, when), "")
-        << name(a) << ", " << n << " ranks, victim " << victim << " after " << when << " turns, seed " << seed;
+    ASSERT_EQ(world.run(s, victim, when), "") << name(a) << ", " << n << " ranks, " << streams << " streams, victim "
+                                              << victim << " after " << when << " turns, seed " << seed;
   }
 }
 

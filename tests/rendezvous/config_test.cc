@@ -236,6 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"timeout_nan", {{"UNISONO_TIMEOUT", "nan"}}, {"UNISONO_TIMEOUT=\"nan\""}},
         Refused{"slice", {{"UNISONO_SLICE", "256Q"}}, {"UNISONO_SLICE=\"256Q\""}},
         Refused{"spin", {{"UNISONO_SPIN", "-2"}}, {"UNISONO_SPIN=\"-2\""}},
+        Refused{"streams", {{"UNISONO_TCP_STREAMS", "5"}}, {"UNISONO_TCP_STREAMS=\"5\"", "1 to 4"}},
         Refused{"insecure", {{"UNISONO_ALLOW_INSECURE", "yes"}}, {"UNISONO_ALLOW_INSECURE=\"yes\""}},
         Refused{"short_secret", {{"UNISONO_SECRET", "abcd"}}, {"UNISONO_SECRET", "at least 32"}},
         Refused{"secret_fd_closed",
@@ -252,6 +253,7 @@ TEST(Config, ReadsTheSettings) {
                                              {"UNISONO_INIT_TIMEOUT", "1e300"},
                                              {"UNISONO_SLICE", "256K"},
                                              {"UNISONO_SPIN", "0"},
+                                             {"UNISONO_TCP_STREAMS", "3"},
                                              {"UNISONO_ALLOW_INSECURE", "1"}}));
   ASSERT_TRUE(c.ok()) << c.status().message();
   EXPECT_EQ(c->transport, "tcp");
@@ -262,6 +264,7 @@ TEST(Config, ReadsTheSettings) {
   EXPECT_GT(c->init_timeout, std::chrono::hours(24 * 365));
   EXPECT_EQ(c->slice_bytes, 256 * 1024);
   EXPECT_EQ(c->spin, 0);
+  EXPECT_EQ(c->tcp_streams, 3);
   EXPECT_TRUE(c->allow_insecure);
 }
 
