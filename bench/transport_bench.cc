@@ -62,7 +62,7 @@ struct Pair {
       Setup setup;
       setup.self = {7, static_cast<std::uint64_t>(i)};
       setup.handshake = std::make_shared<NameOnlyFactory>(setup.self);
-      setup.interface_address = "127.0.0.1";
+      setup.interface_addresses = {"127.0.0.1"};
       auto made = tcp ? find_transport("tcp")->make(setup, *ranks[i].poller) : hub->make(setup, *ranks[i].poller);
       ranks[i].transport = value_or_throw(std::move(made));
     }

@@ -54,10 +54,11 @@ void register_config(nb::module_& m) {
       .def_rw("transport", &Config::transport,
               "Force one: shm or tcp; empty: the best for each pair. UNISONO_TRANSPORT.")
       .def_rw("interface", &Config::interface,
-              "Network interface or address to listen on; empty: by the route to the store. UNISONO_INTERFACE.")
+              "Network interfaces or addresses to use, with commas between them; empty: by the route to the store.\n"
+              "UNISONO_INTERFACE.")
       .def_rw("tcp_streams", &Config::tcp_streams,
-              "Connections over which large messages to a rank on another host travel side by side, 1 to 4; 0: one.\n"
-              "UNISONO_TCP_STREAMS.")
+              "Connections over which large messages to a rank on another host travel side by side, 1 to 4; 0: chosen\n"
+              "by measurement, one for each of its interfaces at least. UNISONO_TCP_STREAMS.")
       .def_rw("algorithm", &Config::algorithm, "Appended to the selection table; rank 0's counts. UNISONO_ALGORITHM.")
       .def_rw("tuning", &Config::tuning,
               "Choose by what was measured for this layout: auto (and measure several hosts' links), cached or off;\n"

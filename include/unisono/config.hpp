@@ -31,8 +31,9 @@ struct UNISONO_API Config {
   // --- how
   std::string transport;  ///< UNISONO_TRANSPORT=shm|tcp: force one; empty: the best for each pair
   std::string
-      interface;  ///< UNISONO_INTERFACE: network interface or address to listen on; empty: by the route to the store
-  /// UNISONO_TCP_STREAMS, 1 to 4: connections over which large messages to a rank on another host travel side by side; 0: one.
+      interface;  ///< UNISONO_INTERFACE: network interfaces or addresses to use, with commas between them; empty: by the route to the store
+  /// UNISONO_TCP_STREAMS, 1 to 4: connections over which large messages to a rank on another host travel side by side; 0: chosen by
+  /// measurement, one for each of its interfaces at least.
   int tcp_streams = 0;
   std::string algorithm;  ///< UNISONO_ALGORITHM: appended to the selection table; rank 0's counts
   bool deterministic =

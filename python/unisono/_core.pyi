@@ -134,7 +134,8 @@ class Config:
     @property
     def interface(self) -> str:
         """
-        Network interface or address to listen on; empty: by the route to the store. UNISONO_INTERFACE.
+        Network interfaces or addresses to use, with commas between them; empty: by the route to the store.
+        UNISONO_INTERFACE.
         """
 
     @interface.setter
@@ -142,8 +143,8 @@ class Config:
     @property
     def tcp_streams(self) -> int:
         """
-        Connections over which large messages to a rank on another host travel side by side, 1 to 4; 0: one.
-        UNISONO_TCP_STREAMS.
+        Connections over which large messages to a rank on another host travel side by side, 1 to 4; 0: chosen
+        by measurement, one for each of its interfaces at least. UNISONO_TCP_STREAMS.
         """
 
     @tcp_streams.setter

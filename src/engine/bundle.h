@@ -3,6 +3,7 @@
 /// stream, too, which keeps it in the order that messages are matched in; its parts go over whichever stream has room, and are put in
 /// place by their offsets. So a path with less room carries fewer of them, and no part waits for another one.
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -17,15 +18,15 @@ namespace unisono::engine {
 /// How frames are shared out.
 struct Sharing {
   static constexpr int kMostStreams = 4;
-  int streams = 1;                                   ///< so many are used, where they are there
-  std::uint64_t cut_from = 128 << 10;                ///< bytes of payload; what is shorter stays whole
+  int streams = 1;                     ///< so many are used, where they are there; 0: one for each path to the peer
+  std::uint64_t cut_from = 128 << 10;  ///< bytes of payload; what is shorter stays whole
   std::uint64_t least = 64 << 10, most = 256 << 10;  ///< bytes of a part, but for the last one
 };
 
 /// Thread-safety: under the messenger's lock.
 class Bundle {
  public:
-  explicit Bundle(const Sharing& sharing) : sharing_(sharing) {}
+  explicit Bundle(const Sharing& sharing) : sharing_(sharing) { use(sharing.streams); }
 
   /// By age; the first one is where small frames go. None is ever taken out but by remove().
   std::span<const std::unique_ptr<Stream>> streams() const noexcept { return streams_; }
@@ -37,7 +38,7 @@ class Bundle {
   void remove(const Stream& stream);
 
   /// From now on large frames use so many streams at most, counted by age.
-  void use(int streams) noexcept { sharing_.streams = streams; }
+  void use(int streams) noexcept { sharing_.streams = std::max(1, streams); }
   int used() const noexcept { return sharing_.streams; }
   /// How many can be written to.
   int open() const noexcept;

@@ -56,12 +56,15 @@ class Messenger final : private FrameHandler {
   void dial(int peer, TimePoint deadline);
   bool connected(int peer) const;
   Status peer_status(int peer) const;  ///< why it cannot be reached, if so
-  /// Large frames to the peer go over so many streams, from 1 to Sharing::kMostStreams. Where this process dialled, those that are missing are dialled now
+  /// Large frames to the peer go over so many streams, from 1 to Sharing::kMostStreams, or one for each path to it (0). Where this process dialled, those that are missing are dialled now
   /// (once there is a first one), and those that are too many are closed in good order. One that cannot be had is one line in the log.
   void use_streams(int peer, int streams);
   /// The same for all peers that share no memory with this process, those that are yet to come included.
   void use_streams(const Sharing& sharing);
-  int streams(int peer) const;  ///< that are open
+  int streams(int peer) const;   ///< that are open
+  bool opening(int peer) const;  ///< more are under way from here
+  /// Use no more than so many of those that are open, until use_streams().
+  void limit_streams(int peer, int streams);
   transport::SharedView* shared(int peer) const;
 
   // --- groups -----------------------------------------------------------------------------------------------------
@@ -115,9 +118,10 @@ class Messenger final : private FrameHandler {
 
  private:
   struct Peer {
-    explicit Peer(const Sharing& sharing) : bundle(sharing) {}
+    explicit Peer(const Sharing& sharing) : bundle(sharing), streams(sharing.streams) {}
     PeerAddress address;
     Bundle bundle;
+    int streams = 1;      ///< that were asked for; 0: by the paths
     int dialing = 0;      ///< streams that are under way from here
     bool dialed = false;  ///< the first stream came from here: so do the others
     bool known = false, leaving = false, left = false, dead = false;

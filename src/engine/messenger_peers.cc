@@ -31,6 +31,7 @@ int Messenger::add_peer(const PeerAddress& address) {
   Peer& peer = peers_[index];
   if (!peer.known || peer.address.address.empty()) peer.address = address;
   peer.known = true;
+  if (!peer.bundle.empty() && peer.bundle.streams().front()->link().fd() >= 0) share(peer, peer.streams);
   return index;
 }
 
@@ -99,7 +100,22 @@ int Messenger::streams(int peer) const {
   return peers_[peer].bundle.open();
 }
 
+bool Messenger::opening(int peer) const {
+  const std::lock_guard lock(mutex_);
+  return peers_[peer].dialing > 0;
+}
+
+void Messenger::limit_streams(int peer, int streams) {
+  const std::lock_guard lock(mutex_);
+  peers_[peer].bundle.use(streams);
+}
+
 void Messenger::share(Peer& peer, int streams) {
+  peer.streams = streams;
+  if (streams == 0)
+    streams = peer.known
+                  ? std::min(transports_[peer.address.transport]->paths(peer.address.address), Sharing::kMostStreams)
+                  : 1;
   peer.bundle.use(streams);
   if (!peer.dialed || peer.gone()) return;
   for (int have = peer.bundle.open() + peer.dialing; have < streams; have++)
@@ -152,7 +168,7 @@ void Messenger::on_up(int index, Event event) {
   const bool first = peer.bundle.empty();
   peer.bundle.add(std::move(stream), deferred_);
   if (first) peer.dialed = event.dialed;
-  if (first && fd >= 0) share(peer, peer.bundle.used());
+  if (first && fd >= 0) share(peer, peer.streams);
   if (fd >= 0 && !s->idle()) poller_.want_write(fd, true);
 }
 
@@ -160,6 +176,7 @@ void Messenger::on_dial_failed(int index, const Status& status) {
   Peer& peer = peers_[index];
   if (peer.dialing > 0) peer.dialing--, connecting_--;
   if (!peer.bundle.empty()) {
+    if (peer.bundle.open() >= peer.bundle.used()) return;  // the peer called us meanwhile
     log_.warn(fmt::format("{} stream{} to {} instead of {}: {}", peer.bundle.open(), peer.bundle.open() == 1 ? "" : "s",
                           describe_peer(index), peer.bundle.used(), status.message()));
     return;

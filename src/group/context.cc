@@ -12,11 +12,11 @@ using transport::Setup;
 using transport::Transport;
 
 namespace {
-Setup setup_for(const ContextImpl& c, std::string interface_address) {
+Setup setup_for(const ContextImpl& c, std::vector<std::string> addresses) {
   Setup setup;
   setup.self = c.self;
   setup.handshake = c.handshake;
-  setup.interface_address = std::move(interface_address);
+  setup.interface_addresses = std::move(addresses);
   setup.log = c.log;
   setup.segment_bytes = segment_address_space();
   return setup;
@@ -52,9 +52,9 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
   handshake = rendezvous::make_handshake_factory(self, config.job, std::move(secret));
   std::vector<std::unique_ptr<Transport>> transports;
   if (threads) {
-    transports.push_back(value_or_throw(wrap(hub->make(setup_for(*this, ""), *poller))));
+    transports.push_back(value_or_throw(wrap(hub->make(setup_for(*this, {}), *poller))));
   } else if (config.transport != "tcp") {
-    auto shm = wrap(transport::find_transport("shm")->make(setup_for(*this, ""), *poller));
+    auto shm = wrap(transport::find_transport("shm")->make(setup_for(*this, {}), *poller));
     if (shm)
       transports.push_back(std::move(shm).value());
     else if (config.transport == "shm")
@@ -66,7 +66,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
   if (segment != nullptr) stages = std::make_unique<engine::StagePool>(*segment);
   buffers = std::make_shared<BufferPool>(segment);
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
-  messenger->use_streams(engine::Sharing{std::max(1, config.tcp_streams)});
+  messenger->use_streams(engine::Sharing{config.tcp_streams});
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,
                                                engine::wait_policy(engine::usable_cores(), 1, config.spin));
 }
@@ -100,10 +100,10 @@ Result<std::unique_ptr<Transport>> ContextImpl::wrap(Result<std::unique_ptr<Tran
   return transport::make_faulty(std::move(made).value(), *faults, clock);
 }
 
-Result<std::size_t> ContextImpl::tcp(const std::string& address) {
+Result<std::size_t> ContextImpl::tcp(const std::vector<std::string>& addresses) {
   const std::lock_guard lock(mutex_);
   if (tcp_) return *tcp_;
-  auto made = wrap(transport::find_transport("tcp")->make(setup_for(*this, address), *poller));
+  auto made = wrap(transport::find_transport("tcp")->make(setup_for(*this, addresses), *poller));
   if (!made) return made.status();
   tcp_ = messenger->transports();
   messenger->add_transport(std::move(made).value());

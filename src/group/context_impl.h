@@ -27,8 +27,8 @@ class ContextImpl {
   ContextImpl(const ContextImpl&) = delete;
   ContextImpl& operator=(const ContextImpl&) = delete;
 
-  /// The transport for peers on other hosts, made when it is first needed. `address` of an interface to listen on.
-  Result<std::size_t> tcp(const std::string& address);
+  /// The transport for peers on other hosts, made when it is first needed. `addresses` of the interfaces to listen on.
+  Result<std::size_t> tcp(const std::vector<std::string>& addresses);
 
   /// Keep the domain of a group that has ended until its peers have read what is on its stage.
   void retire(std::unique_ptr<engine::Domain> domain, std::uint64_t group);

@@ -44,6 +44,7 @@ json introduce(const ContextImpl& c, const engine::Domain* domain) {
          {"pid", c.host.pid},
          {"processor", tuning::this_processor()},
          {"cores", engine::usable_cores()},
+         {"interfaces", 1 + std::count(c.config.interface.begin(), c.config.interface.end(), ',')},
          {"transport", c.config.transport},
          {"algorithms", selection_of(c.config)}};
   if (domain != nullptr) {
@@ -58,6 +59,7 @@ struct Introduction {
   rendezvous::HostIdentity identity;
   std::string shm, transport;
   std::uint64_t control = 0;
+  int interfaces = 1;
   tuning::Place place;
   Member member;
 };
@@ -78,6 +80,7 @@ Result<Introduction> parse(const std::string& text, int rank) {
     i.identity = *identity;
     i.shm = j.value("shm", "");
     i.control = j.value("control", std::uint64_t{0});
+    i.interfaces = j.value("interfaces", 1);
     i.transport = j.at("transport").get<std::string>();
     i.member.host = j.at("host").get<std::string>();
     i.member.pid = j.at("pid").get<std::int64_t>();
@@ -131,7 +134,10 @@ std::string topology_of(const ContextImpl& c, const Parts& parts, const std::vec
     places.push_back(all[r].place);
     places.back().machine = machines[r];
   }
-  return tuning::describe(version(), parts.transport, places);
+  const int interfaces = all[0].interfaces;
+  const std::string over =
+      interfaces > 1 ? fmt::format("{}, {} interfaces", parts.transport, interfaces) : parts.transport;
+  return tuning::describe(version(), over, places);
 }
 
 /// The same decision on every rank, from the same introductions.
@@ -154,7 +160,7 @@ Status decide_transport(const ContextImpl& c, Parts& parts, const std::vector<In
 Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, const std::vector<Introduction>& all,
                                                TimePoint deadline) {
   if (parts.transport != "tcp" && parts.transport != "mixed") return std::vector<std::string>(all.size());
-  std::string address = "127.0.0.1";
+  std::vector<std::string> addresses{"127.0.0.1"};
   if (!all_on_one_host(all)) {
     if (c.config.secret.empty() && !c.config.allow_insecure)
       return Status::invalid(
@@ -162,18 +168,18 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
           "them one (UNISONO_SECRET or "
           "UNISONO_SECRET_FILE, 64 hexadecimal digits; `unisono run` hands it on), or set UNISONO_ALLOW_INSECURE=1 on "
           "a network that you trust");
-    auto chosen = rendezvous::interface_address(c.config, c.log);
+    auto chosen = rendezvous::interface_addresses(c.config, c.log);
     if (!chosen) return chosen.status();
-    address = *chosen;
+    addresses = std::move(chosen).value();
   }
-  auto index = c.tcp(address);
+  auto index = c.tcp(addresses);
   if (!index) return index.status();
   return group::exchange(*parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()),
                          c.messenger->transport(*index).address(), deadline - c.clock.now(), c.clock);
 }
 
-/// Everybody's introduction, rank 0's rules in parts.tuned, and whether links are to be measured.
-std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, bool& measure) {
+/// Everybody's introduction, and rank 0's word on what was measured; its rules are in parts.tuned.
+std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, Tuned& tuned) {
   const std::string mine = introduce(c, parts.domain.get()).dump();
   if (size == 1) return value_or_throw(parse_all({mine}));
   const auto decide = [&](const std::vector<std::string>& texts) -> std::string {
@@ -184,9 +190,8 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
   };
   auto exchanged = value_or_throw(group::exchange_and_decide(*parts.store, parts.name, parts.rank, size, mine,
                                                              c.config.init_timeout, c.clock, decide));
-  const Tuned tuned = parse_tuned(exchanged.decision);
+  tuned = parse_tuned(exchanged.decision);
   parts.tuned = tuned.rules;
-  measure = tuned.measure;
   return value_or_throw(parse_all(exchanged.texts));
 }
 
@@ -209,8 +214,8 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   const TimePoint deadline = saturating_add(c.clock.now(), c.config.init_timeout);
   if (c.stages != nullptr && size > 1) parts.domain = value_or_throw(engine::Domain::create(*c.stages, rank, size));
 
-  bool measure = false;
-  std::vector<Introduction> all = introductions(c, parts, size, measure);
+  Tuned tuned;
+  std::vector<Introduction> all = introductions(c, parts, size, tuned);
   throw_status(decide_transport(c, parts, all));
   if (size > 1) parts.topology = topology_of(c, parts, all);
   const auto tcp = value_or_throw(tcp_addresses(c, parts, all, deadline));
@@ -227,7 +232,7 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
     local += rendezvous::same_host(i.identity, all[static_cast<std::size_t>(rank)].identity);
     if (r != rank) {
       engine::PeerAddress address{i.peer, m.host, m.pid, 0, ""};
-      address.transport = m.shares_memory ? c.shared_transport : value_or_throw(c.tcp(""));
+      address.transport = m.shares_memory ? c.shared_transport : value_or_throw(c.tcp({}));
       address.address = m.shares_memory ? i.shm : tcp[static_cast<std::size_t>(r)];
       m.peer = c.messenger->add_peer(address);
     }
@@ -241,7 +246,12 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   throw_status(connect(parts, control, deadline));
   auto impl = std::make_shared<GroupImpl>(std::move(parts));
   c.progress->enlist(impl);
-  if (measure) impl->adopt(measure_links(*impl));
+  if (tuned.measure) {
+    tuned = measure_links(*impl, tuned.count_streams);
+    impl->adopt(tuned.rules);
+  }
+  // The last word is the user's; groups of one process share its connections, so the newest group's figure counts.
+  if (c.config.tcp_streams == 0 && tuned.streams > 0) c.messenger->use_streams(engine::Sharing{tuned.streams});
   return impl;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "group/exchange.h"
+#include "group/stream_count.h"
 #include "kernels/kernels.h"
 #include "plan/cost_model.h"
 #include "tuning/record.h"
@@ -140,25 +141,31 @@ std::vector<int> partners(int hosts, int me) {
 json to_json(const plan::LinkCost& link) { return {link.alpha, link.gap, link.beta}; }
 plan::LinkCost link_of(const json& j) { return {j.at(0), j.at(1), j.at(2)}; }
 
-/// What this rank has to say: {"gamma": .., "within": [..], "links": [[host, host, [..]], ..]}.
-json measure_own(GroupImpl& group) {
+/// What this rank has to say: {"gamma": .., "within": [..], "links": [[host, host, [..]], ..], "streams": [..]}.
+json measure_own(GroupImpl& group, bool count_streams) {
   const std::vector<std::int32_t>& hosts = group.parts().hosts;
   std::vector<std::vector<int>> members(static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1);
   for (std::size_t r = 0; r < hosts.size(); r++)
     members[static_cast<std::size_t>(hosts[r])].push_back(static_cast<int>(r));
   const int rank = group.rank(), host = hosts[static_cast<std::size_t>(rank)];
   const auto& own = members[static_cast<std::size_t>(host)];
-  json said{{"gamma", measure_sums(group.parts().context->clock)}, {"links", json::array()}};
+  json said{
+      {"gamma", measure_sums(group.parts().context->clock)}, {"links", json::array()}, {"streams", json::array()}};
   if (own.size() > 1 && (rank == own[0] || rank == own[1])) {
     const auto link = Pair(group, rank == own[0] ? own[1] : own[0]).measure();
     if (rank == own[0]) said["within"] = to_json(link);
   }
   if (rank != own[0]) return said;
-  for (const int partner : partners(static_cast<int>(members.size()), host)) {
+  const std::vector<int> met = partners(static_cast<int>(members.size()), host);
+  for (std::size_t round = 0; round < met.size(); round++) {
+    const int partner = met[round];
     if (partner < 0) continue;
-    const auto link = Pair(group, members[static_cast<std::size_t>(partner)][0]).measure();
-    if (rank < members[static_cast<std::size_t>(partner)][0])
-      said["links"].push_back({std::min(host, partner), std::max(host, partner), to_json(link)});
+    const int other = members[static_cast<std::size_t>(partner)][0];
+    const auto link = Pair(group, other).measure();
+    if (rank < other) said["links"].push_back({std::min(host, partner), std::max(host, partner), to_json(link)});
+    // What limits a connection limits them all, as a rule: the pairs of the first round are enough.
+    const int streams = count_streams && round == 0 ? measure_streams(group, other, link.beta) : 0;
+    if (streams > 0) said["streams"].push_back(streams);
   }
   return said;
 }
@@ -173,6 +180,17 @@ plan::LinkCost median(std::vector<plan::LinkCost> links) {
     if (!links.empty()) result.*part = (*middle).*part;
   }
   return result;
+}
+
+/// What most pairs would have; 0 when nobody was asked.
+int streams_of(const std::vector<std::string>& texts) {
+  std::vector<int> all;
+  for (const std::string& text : texts) {
+    const json said = json::parse(text);
+    for (const json& one : said.at("streams")) all.push_back(one.get<int>());
+  }
+  std::sort(all.begin(), all.end());
+  return all.empty() ? 0 : all[(all.size() - 1) / 2];
 }
 
 plan::CostModel model_of(const std::vector<std::string>& texts) {
@@ -193,7 +211,7 @@ plan::CostModel model_of(const std::vector<std::string>& texts) {
 }
 
 /// On rank 0.
-std::string decide(const GroupImpl& group, const std::vector<std::string>& texts) {
+Tuned decide(const GroupImpl& group, const std::vector<std::string>& texts) {
   const Parts& parts = group.parts();
   const Config& config = parts.context->config;
   const Logger& log = parts.context->log;
@@ -205,14 +223,17 @@ std::string decide(const GroupImpl& group, const std::vector<std::string>& texts
                           "links measured when a group was made",
                           plan::to_text(model),
                           plan::rules_from(model, parts.hosts, slice),
-                          ""};
+                          "",
+                          streams_of(texts)};
     const auto file = tuning::file_of(config.cache, parts.topology);
     const Status kept = config.cache.empty() ? Status::invalid("there is no cache folder (UNISONO_CACHE)")
                                              : tuning::write(file, record);
-    log.info(fmt::format("links of {} hosts: {}; rules by them: {}; {}", parts.hosts.back() + 1, record.constants,
+    log.info(fmt::format("links of {} hosts: {}; rules by them: {}; streams for large messages: {}; {}",
+                         parts.hosts.back() + 1, record.constants,
                          record.rules.empty() ? "none, the built-in table is as good" : record.rules,
+                         record.streams > 0 ? std::to_string(record.streams) : "not measured",
                          kept.ok() ? "kept in " + file.string() : "not kept: " + kept.message()));
-    return record.rules;
+    return {record.rules, false, record.streams, false};
   } catch (const std::exception& e) {  // a rank of another version
     log.warn(fmt::format("what ranks say of their links cannot be read, so the built-in table is used: {}", e.what()));
     return {};
@@ -221,14 +242,15 @@ std::string decide(const GroupImpl& group, const std::vector<std::string>& texts
 
 }  // namespace
 
-std::string measure_links(GroupImpl& group) {
+Tuned measure_links(GroupImpl& group, bool count_streams) {
   const Parts& parts = group.parts();
   const ContextImpl& c = *parts.context;
-  const std::string mine = measure_own(group).dump();
-  return value_or_throw(group::exchange_and_decide(
-                            *parts.store, parts.name + "/links", parts.rank, group.size(), mine, c.config.init_timeout,
-                            c.clock, [&](const std::vector<std::string>& texts) { return decide(group, texts); }))
-      .decision;
+  const std::string mine = measure_own(group, count_streams).dump();
+  return parse_tuned(
+      value_or_throw(group::exchange_and_decide(
+                         *parts.store, parts.name + "/links", parts.rank, group.size(), mine, c.config.init_timeout,
+                         c.clock, [&](const std::vector<std::string>& texts) { return to_text(decide(group, texts)); }))
+          .decision);
 }
 
 }  // namespace unisono::detail

@@ -14,13 +14,19 @@ namespace unisono::detail {
 
 using nlohmann::json;
 
-std::string to_text(const Tuned& tuned) { return json{{"rules", tuned.rules}, {"measure", tuned.measure}}.dump(); }
+std::string to_text(const Tuned& tuned) {
+  return json{{"rules", tuned.rules},
+              {"measure", tuned.measure},
+              {"streams", tuned.streams},
+              {"count_streams", tuned.count_streams}}
+      .dump();
+}
 
 Tuned parse_tuned(std::string_view text) {
   // Nothing is what a rank 0 says that has nothing to say, and one that could not read the introductions.
   const json j = json::parse(text, nullptr, false);
   if (!j.is_object()) return {};
-  return {j.value("rules", ""), j.value("measure", false)};
+  return {j.value("rules", ""), j.value("measure", false), j.value("streams", 0), j.value("count_streams", false)};
 }
 
 namespace {
@@ -31,7 +37,8 @@ Tuned by_hand(const Config& config, const std::string& topology, const Logger& l
   const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](std::int32_t host) { return host == 0; });
   if (!model || one_host) return {};  // constants say nothing of shared memory
   const std::int64_t slice = config.slice_bytes > 0 ? config.slice_bytes : plan::kUsualSlice;
-  Tuned tuned{plan::rules_from(*model, hosts, slice), false};
+  Tuned tuned;
+  tuned.rules = plan::rules_from(*model, hosts, slice);
   log.info(fmt::format("algorithms are chosen by UNISONO_CONSTANTS: {}",
                        tuned.rules.empty() ? "as the built-in table says" : tuned.rules));
   return tuned;
@@ -45,6 +52,7 @@ Tuned look_for_tuned(const Config& config, const std::string& topology, bool sev
   if (config.tuning == "off") return {};
   Tuned tuned;
   tuned.measure = several_hosts && config.tuning == "auto";
+  tuned.count_streams = tuned.measure && config.tcp_streams == 0;
   if (config.cache.empty()) return tuned;
   const auto file = tuning::file_of(config.cache, topology);
   const auto record = tuning::read(file, topology);
@@ -59,7 +67,7 @@ Tuned look_for_tuned(const Config& config, const std::string& topology, bool sev
     return tuned;
   }
   log.info(fmt::format("algorithms are chosen by {} ({}, {})", file.string(), (*record)->by, (*record)->made));
-  return {(*record)->rules, false};
+  return {(*record)->rules, false, (*record)->streams, false};
 }
 
 }  // namespace unisono::detail

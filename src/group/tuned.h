@@ -14,7 +14,9 @@ namespace unisono::detail {
 struct Tuned {
   std::string rules;  ///< in the syntax of plan::Selector; empty: the built-in table alone
   bool measure =
-      false;  ///< nothing is known of this layout's links, and they are to be measured when the group is made
+      false;        ///< nothing is known of this layout's links, and they are to be measured when the group is made
+  int streams = 0;  ///< to another host, for large messages; 0: nothing is known
+  bool count_streams = false;  ///< and when links are measured, they are to be, too
 };
 std::string to_text(const Tuned& tuned);
 Tuned parse_tuned(std::string_view text);

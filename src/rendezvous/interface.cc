@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -74,32 +75,46 @@ std::string meeting_host(const Config& config, const Environment& environment) {
 
 bool is_loopback(const std::string& address) { return address.rfind("127.", 0) == 0 || address == "::1"; }
 
+/// The addresses of a list of names with commas between them.
+Result<std::vector<std::string>> addresses_of(const std::string& list, const std::vector<Interface>& all) {
+  std::vector<std::string> addresses;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string name = list.substr(begin, end - begin);
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const Interface& i) { return i.name == name || i.address == name; });
+    if (found == all.end()) {
+      std::string names;
+      for (const Interface& i : all) names += fmt::format(" {} ({})", i.name, i.address);
+      return Status::invalid(
+          fmt::format("UNISONO_INTERFACE={}: \"{}\" is neither an interface nor an address of this host; it has:{}",
+                      list, name, names));
+    }
+    if (std::find(addresses.begin(), addresses.end(), found->address) == addresses.end())
+      addresses.push_back(found->address);
+    begin = end + 1;
+  }
+  return addresses;
+}
+
 }  // namespace
 
-Result<std::string> interface_address(const Config& config, const Logger& log, const Environment& environment) {
+Result<std::vector<std::string>> interface_addresses(const Config& config, const Logger& log,
+                                                     const Environment& environment) {
   const std::vector<Interface> all = interfaces();
-  if (!config.interface.empty()) {
-    std::string names;
-    for (const Interface& i : all) {
-      if (i.name == config.interface || i.address == config.interface) return i.address;
-      names += fmt::format(" {} ({})", i.name, i.address);
-    }
-    return Status::invalid(
-        fmt::format("UNISONO_INTERFACE={} is neither an interface nor an address of this host; it has:{}",
-                    config.interface, names));
-  }
+  if (!config.interface.empty()) return addresses_of(config.interface, all);
   const std::string host = meeting_host(config, environment);
   if (!host.empty()) {
     const std::string address = route_to(host);
     if (!address.empty() && !is_loopback(address)) {
       log.info(fmt::format("listening on {}: the address from which {} is reached", address, host));
-      return address;
+      return std::vector{address};
     }
   }
   for (const Interface& i : all)
     if (!i.loopback) {
       log.info(fmt::format("listening on {}: the first address of {}", i.address, i.name));
-      return i.address;
+      return std::vector{i.address};
     }
   return Status::system(
       "this host has no address but loopback, and ranks on other hosts must reach it: set UNISONO_INTERFACE", 0);

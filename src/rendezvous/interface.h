@@ -2,6 +2,7 @@
 /// Which of this host's addresses the ranks on other hosts should use.
 
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -10,10 +11,10 @@
 
 namespace unisono::rendezvous {
 
-/// config.interface when it is an address, or the first address of the interface of that name; else the address from which
-/// the host of config.init_method (MASTER_ADDR for env://) is reached, by the kernel's routes; else the first address that
+/// Of each name in config.interface the first address of that interface (or the name itself, where it is an address), each once; else the one address from
+/// which the host of config.init_method (MASTER_ADDR for env://) is reached, by the kernel's routes; else the first address that
 /// is up and not loopback. No packet is sent. Logs what was chosen and why.
-Result<std::string> interface_address(const Config& config, const Logger& log,
-                                      const Environment& environment = process_environment());
+Result<std::vector<std::string>> interface_addresses(const Config& config, const Logger& log,
+                                                     const Environment& environment = process_environment());
 
 }  // namespace unisono::rendezvous

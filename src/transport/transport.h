@@ -130,8 +130,11 @@ class Transport {
   /// What peers need to reach this process: opaque text without spaces, published through the store.
   virtual std::string address() const = 0;
   /// Begin to connect to `peer` at `address` (of the same transport); the link or the failure comes from poll().
-  /// Refusals that may be temporary (nobody listens yet) are tried again until `deadline`.
+  /// Refusals that may be temporary (nobody listens yet) are tried again until `deadline`. Where there are several paths, further links to
+  /// a peer take them by turns.
   virtual void dial(const PeerId& peer, const std::string& address, TimePoint deadline) = 0;
+  /// How many paths lead to that address, on different networks: so many links can carry more than one.
+  virtual int paths(const std::string&) const noexcept { return 1; }
   /// Move handshakes forward, accept, watch processes. `now` is the injected clock's.
   virtual void poll(TimePoint now, std::vector<Event>& events) = 0;
   /// When poll() has something to do although no descriptor became ready (a dial to try again, a handshake that has had its

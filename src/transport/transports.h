@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/log.h"
 #include "transport/transport.h"
@@ -15,7 +16,8 @@ namespace unisono::transport {
 struct Setup {
   PeerId self;
   std::shared_ptr<HandshakeFactory> handshake;
-  std::string interface_address;  ///< tcp: IP address to listen on; "127.0.0.1" when all ranks are local
+  /// tcp: IP addresses to listen on; "127.0.0.1" when all ranks are local. Links from one peer come to them by turns.
+  std::vector<std::string> interface_addresses;
   std::uint64_t segment_bytes =
       256u << 20;                       ///< shm: virtual size of the segment; memory is committed as it is allocated
   std::uint64_t ring_bytes = 2u << 20;  ///< shm: largest size of a stream's ring

@@ -102,6 +102,7 @@ Result<Record> parse(const std::string& text, const fs::path& file) {
     record.made = json.at("made").get<std::string>();
     record.by = json.at("by").get<std::string>();
     record.constants = json.at("constants").get<std::string>();
+    record.streams = json.value("streams", 0);
     record.rules = json.at("rules").get<std::string>();
     return record;
   } catch (const nlohmann::json::exception& e) {
@@ -153,6 +154,7 @@ Status write(const fs::path& file, const Record& record) {
   json["made"] = record.made;
   json["by"] = record.by;
   json["constants"] = record.constants;
+  if (record.streams > 0) json["streams"] = record.streams;
   json["rules"] = record.rules;
   if (!record.measured.empty()) UNISONO_TRY(write_text(rows_of(file), record.measured));
   return write_text(file, json.dump(1) + "\n");

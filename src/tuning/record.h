@@ -20,6 +20,7 @@ struct Record {
   std::string constants;  ///< plan::CostModel as text; empty: none
   std::string rules;      ///< in the syntax of plan::Selector; empty: none
   std::string measured;   ///< JSON rows of `bench --tune`, for --explain and nobody else; not read unless asked for
+  int streams = 0;        ///< to another host, for large messages; 0: not measured
 };
 
 /// The folder for a cache folder; empty for an empty one.

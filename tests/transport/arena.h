@@ -86,7 +86,7 @@ class Builder {
     Setup setup;
     setup.self = self;
     setup.handshake = std::make_shared<PasswordFactory>(self, options.password);
-    setup.interface_address = "127.0.0.1";
+    setup.interface_addresses = {"127.0.0.1"};
     setup.segment_bytes = options.segment_bytes;
     setup.ring_bytes = options.ring_bytes;
     const std::string kind = arena_.transport;

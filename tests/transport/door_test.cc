@@ -185,15 +185,41 @@ TEST(Tcp, ListensOnOneAddressOnly) {
   transport::Setup setup;
   setup.handshake = std::make_shared<PasswordFactory>(peer_id(0));
   for (const char* address : {"0.0.0.0", "::", "localhost", "", "203.0.113.77"}) {
-    setup.interface_address = address;
+    setup.interface_addresses = {address};
     EXPECT_FALSE(find_transport("tcp")->make(setup, *poller).ok()) << address;
+  }
+}
+
+TEST(Tcp, LinksTakeThePeersAddressesByTurns) {
+  const auto make = [](int side, std::vector<std::string> addresses) {
+    auto poller = make_epoll_poller();
+    transport::Setup setup;
+    setup.self = peer_id(side);
+    setup.handshake = std::make_shared<PasswordFactory>(setup.self);
+    setup.interface_addresses = std::move(addresses);
+    auto made = find_transport("tcp")->make(setup, *poller);
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    return std::make_unique<Site>(std::move(poller), std::move(made).value(), setup.self);
+  };
+  const auto far = make(1, {"127.0.0.1", "127.0.0.2"}), near = make(0, {"127.0.0.1"});
+  const std::string address = far->transport->address();
+  EXPECT_EQ(near->transport->paths(address), 2);
+  EXPECT_EQ(far->transport->paths(near->transport->address()), 1);
+  for (const char* expected : {"tcp to 127.0.0.1:", "tcp to 127.0.0.2:", "tcp to 127.0.0.1:"}) {
+    near->transport->dial(peer_id(1), address, near->now() + 20s);
+    ASSERT_TRUE(near->meanwhile([&] {
+      far->pump();
+      return !near->ups.empty();
+    }));
+    EXPECT_THAT(near->ups.front().link->describe(), testing::StartsWith(expected));
+    near->ups.clear();
   }
 }
 
 TEST(Tcp, SpeaksIpv6) {
   auto poller = make_epoll_poller();
   transport::Setup setup;
-  setup.interface_address = "::1";
+  setup.interface_addresses = {"::1"};
   setup.self = peer_id(0);
   setup.handshake = std::make_shared<PasswordFactory>(peer_id(0));
   auto made = find_transport("tcp")->make(setup, *poller);

@@ -27,8 +27,13 @@ class Records : public ::testing::Test {
   ~Records() override { fs::remove_all(cache_); }
 
   static Record record() {
-    return {
-        "unisono 1 over shm\nranks 0x2\n", "2026-01-02T03:04:05Z", "a test", "", "all_reduce@shm[2]:0-=ring", "[]\n"};
+    return {"unisono 1 over shm\nranks 0x2\n",
+            "2026-01-02T03:04:05Z",
+            "a test",
+            "",
+            "all_reduce@shm[2]:0-=ring",
+            "[]\n",
+            2};
   }
   fs::path file() const { return file_of(cache_, record().topology); }
   mode_t mode(const fs::path& path) const {
@@ -51,6 +56,7 @@ TEST_F(Records, ComeBack) {
   EXPECT_EQ((*found)->by, record().by);
   EXPECT_EQ((*found)->rules, record().rules);
   EXPECT_EQ((*found)->measured, record().measured);
+  EXPECT_EQ((*found)->streams, record().streams);
   EXPECT_EQ((*read(file(), record().topology))->measured, "");
 }
 

@@ -24,6 +24,7 @@ class FaultyTransport final : public Transport {
   void dial(const PeerId& peer, const std::string& address, TimePoint deadline) override {
     inner_->dial(peer, address, deadline);
   }
+  int paths(const std::string& address) const noexcept override { return inner_->paths(address); }
   void poll(TimePoint now, std::vector<Event>& events) override {
     const std::size_t before = events.size();
     inner_->poll(now, events);

@@ -29,6 +29,13 @@ namespace {
 
 constexpr int kBacklog = 4096;
 
+/// A descriptor cannot be copied, so not out of an initializer list.
+std::vector<Fd> one(Fd fd) {
+  std::vector<Fd> list;
+  list.push_back(std::move(fd));
+  return list;
+}
+
 /// "@name" as a socket address; the length, or 0 when it is not one.
 socklen_t to_abstract(const std::string& address, sockaddr_un& into) noexcept {
   into = {};
@@ -77,7 +84,7 @@ Endpoint::Endpoint(const Setup& setup, EpollPoller& poller, std::shared_ptr<Segm
       segment_(std::move(segment)),
       watch_(std::move(watch)),
       address_(std::move(address)),
-      reception_(std::make_unique<Reception>(std::move(listener), *watch_, *this, setup.handshake, setup.log)) {
+      reception_(std::make_unique<Reception>(one(std::move(listener)), *watch_, *this, setup.handshake, setup.log)) {
   home_.announce_in(segment_->header().parked);
 }
 

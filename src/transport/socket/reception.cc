@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cerrno>
 #include <cstring>
 
@@ -35,9 +36,9 @@ Event event_of(Event::Kind kind, Status status, PeerId peer = {}) {
 
 }  // namespace
 
-Reception::Reception(Fd listener, Watch& watch, SocketKind& kind, std::shared_ptr<HandshakeFactory> handshake,
-                     Logger log)
-    : listener_(std::move(listener)),
+Reception::Reception(std::vector<Fd> listeners, Watch& watch, SocketKind& kind,
+                     std::shared_ptr<HandshakeFactory> handshake, Logger log)
+    : listeners_(std::move(listeners)),
       watch_(watch),
       kind_(kind),
       handshake_(std::move(handshake)),
@@ -45,12 +46,22 @@ Reception::Reception(Fd listener, Watch& watch, SocketKind& kind, std::shared_pt
 
 Reception::~Reception() {
   for (auto& [token, stranger] : strangers_) watch_.remove(stranger.fd.get());
-  watch_.remove(listener_.get());
-  // A forked child may hold the socket open: closing alone would leave callers waiting in its queue.
-  if (!watch_.foreign()) ::shutdown(listener_.get(), SHUT_RDWR);
+  ignore_listeners();
+  // A forked child may hold the sockets open: closing alone would leave callers waiting in their queues.
+  if (!watch_.foreign())
+    for (const Fd& listener : listeners_) ::shutdown(listener.get(), SHUT_RDWR);
 }
 
-Status Reception::start() { return watch_.add(listener_.get(), kListenerToken); }
+Status Reception::start() { return watch_listeners(); }
+
+Status Reception::watch_listeners() {
+  for (std::size_t i = 0; i < listeners_.size(); ++i) UNISONO_TRY(watch_.add(listeners_[i].get(), i));
+  return {};
+}
+
+void Reception::ignore_listeners() noexcept {
+  for (const Fd& listener : listeners_) watch_.remove(listener.get());
+}
 
 void Reception::dial(Dial dial) {
   next_ = std::min(next_, dial.next_try);
@@ -58,9 +69,9 @@ void Reception::dial(Dial dial) {
 }
 
 void Reception::poll(TimePoint now, std::vector<std::uint64_t>& ready, std::vector<Event>& events) {
-  bool knock = false;
+  std::bitset<kMostListeners> knocked;
   std::erase_if(ready, [&](std::uint64_t token) {
-    if (token == kListenerToken) return knock = true;
+    if (token < kMostListeners) return knocked.set(token).any();
     const auto at = strangers_.find(token);
     if (at == strangers_.end()) return false;
     advance(at, now, events);
@@ -71,11 +82,14 @@ void Reception::poll(TimePoint now, std::vector<std::uint64_t>& ready, std::vect
     try_dials(now, events);
     if (accept_again_ && now >= *accept_again_) {
       accept_again_.reset();
-      knock = static_cast<bool>(watch_.add(listener_.get(), kListenerToken));
-      if (!knock) accept_again_ = saturating_add(now, kAcceptPause);
+      if (watch_listeners())
+        knocked.set();
+      else
+        pause_accepting(saturating_add(now, kAcceptPause));
     }
   }
-  if (knock) accept(now, events);
+  for (std::size_t i = 0; i < listeners_.size() && !accept_again_; ++i)
+    if (knocked.test(i)) accept(listeners_[i], now, events);
   plan_next();
 }
 
@@ -86,7 +100,7 @@ void Reception::plan_next() {
 }
 
 void Reception::pause_accepting(TimePoint until) {
-  watch_.remove(listener_.get());
+  ignore_listeners();
   accept_again_ = until;
 }
 
@@ -103,9 +117,9 @@ bool Reception::make_room(TimePoint now, std::vector<Event>& events) {
   return true;
 }
 
-void Reception::accept(TimePoint now, std::vector<Event>& events) {
+void Reception::accept(const Fd& listener, TimePoint now, std::vector<Event>& events) {
   for (int i = 0; i < kAcceptsAPoll && make_room(now, events); ++i) {
-    Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
       out_of_descriptors_ = false;
       admit_caller(std::move(fd), now, events);

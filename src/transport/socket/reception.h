@@ -1,5 +1,5 @@
 #pragma once
-/// The front door that shm and tcp share: a listening socket, dials that are tried again, and handshakes in progress, with
+/// The front door that shm and tcp share: listening sockets, dials that are tried again, and handshakes in progress, with
 /// limits that a scanner, a slow client or a lack of descriptors cannot turn into harm.
 
 #include <cstdint>
@@ -42,8 +42,11 @@ class Reception {
   static constexpr std::size_t kMaxStrangers = 64;  ///< accepted connections without a proof
   static constexpr Duration kHandshakeTime = std::chrono::seconds(20);
 
-  /// `listener` is a listening, non-blocking socket. `watch` and `kind` must outlive this.
-  Reception(Fd listener, Watch& watch, SocketKind& kind, std::shared_ptr<HandshakeFactory> handshake, Logger log);
+  static constexpr std::size_t kMostListeners = 16;
+
+  /// `listeners` are listening, non-blocking sockets, kMostListeners at most. `watch` and `kind` must outlive this.
+  Reception(std::vector<Fd> listeners, Watch& watch, SocketKind& kind, std::shared_ptr<HandshakeFactory> handshake,
+            Logger log);
   ~Reception();
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
@@ -55,12 +58,10 @@ class Reception {
   /// Moves everything forward. Tokens that are not ours are left in `ready`.
   void poll(TimePoint now, std::vector<std::uint64_t>& ready, std::vector<Event>& events);
   TimePoint next_deadline() const noexcept { return next_; }
-  int listener() const noexcept { return listener_.get(); }
   /// Tokens for a Watch, never given twice.
   std::uint64_t new_token() noexcept { return ++last_token_; }
 
  private:
-  static constexpr std::uint64_t kListenerToken = 0;
   struct Stranger {
     Fd fd;
     Greeting greeting;
@@ -71,7 +72,9 @@ class Reception {
   };
   using Strangers = std::map<std::uint64_t, Stranger>;
 
-  void accept(TimePoint now, std::vector<Event>& events);
+  Status watch_listeners();
+  void ignore_listeners() noexcept;
+  void accept(const Fd& listener, TimePoint now, std::vector<Event>& events);
   void admit_caller(Fd fd, TimePoint now, std::vector<Event>& events);
   bool make_room(TimePoint now, std::vector<Event>& events);
   void pause_accepting(TimePoint until);
@@ -84,16 +87,16 @@ class Reception {
   void fail(const Dial& dial, Status status, std::vector<Event>& events);
   void plan_next();
 
-  Fd listener_;
+  std::vector<Fd> listeners_;  ///< their tokens are their positions
   Watch& watch_;
   SocketKind& kind_;
   std::shared_ptr<HandshakeFactory> handshake_;
   Logger log_;
-  std::uint64_t last_token_ = kListenerToken;
+  std::uint64_t last_token_ = kMostListeners;
   Strangers strangers_;
   std::size_t callers_ = 0;                ///< strangers that we accepted
   std::vector<Dial> dials_;                ///< waiting for their next try
-  std::optional<TimePoint> accept_again_;  ///< the listener is not watched until then
+  std::optional<TimePoint> accept_again_;  ///< the listeners are not watched until then
   bool out_of_descriptors_ = false;        ///< said so once
   TimePoint next_ = TimePoint::max();
 };

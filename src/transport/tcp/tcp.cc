@@ -54,6 +54,12 @@ Result<Fd> listen_on(const std::string& host) {
   return fd;
 }
 
+/// The n-th of texts with commas between them.
+std::string nth_of(std::string_view list, std::uint64_t n) {
+  for (; n > 0; --n) list.remove_prefix(list.find(',') + 1);
+  return std::string(list.substr(0, list.find(',')));
+}
+
 /// Both ends have one address: the connection goes through the kernel's memory only.
 bool same_host(const Address& a, const Address& b) noexcept {
   if (a.family() != b.family()) return false;
@@ -70,19 +76,27 @@ bool same_host(const Address& a, const Address& b) noexcept {
 Result<std::unique_ptr<Transport>> make_tcp(const Setup& setup, Poller&) { return TcpTransport::create(setup); }
 
 Result<std::unique_ptr<Transport>> TcpTransport::create(const Setup& setup) {
-  auto listener = listen_on(setup.interface_address);
-  if (!listener) return listener.status();
+  if (setup.interface_addresses.empty() || setup.interface_addresses.size() > Reception::kMostListeners)
+    return Status::invalid(fmt::format("tcp: {} addresses to listen on; it takes 1 to {}",
+                                       setup.interface_addresses.size(), Reception::kMostListeners));
+  std::vector<Fd> listeners;
+  for (const std::string& address : setup.interface_addresses) {
+    auto listener = listen_on(address);
+    if (!listener) return listener.status();
+    listeners.push_back(std::move(listener).value());
+  }
   auto watch = Watch::create();
   if (!watch) return watch.status().with_context("tcp");
-  std::unique_ptr<TcpTransport> transport(
-      new TcpTransport(setup, std::move(watch).value(), std::move(listener).value()));
+  std::unique_ptr<TcpTransport> transport(new TcpTransport(setup, std::move(watch).value(), std::move(listeners)));
   UNISONO_TRY(transport->reception_->start());
   return std::unique_ptr<Transport>(std::move(transport));
 }
 
-TcpTransport::TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, Fd listener)
-    : watch_(std::move(watch)), address_(to_string(local_address(listener.get()))) {
-  reception_ = std::make_unique<Reception>(std::move(listener), *watch_, *this, setup.handshake, setup.log);
+TcpTransport::TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, std::vector<Fd> listeners)
+    : watch_(std::move(watch)) {
+  for (const Fd& listener : listeners)
+    address_ += (address_.empty() ? "" : ",") + to_string(local_address(listener.get()));
+  reception_ = std::make_unique<Reception>(std::move(listeners), *watch_, *this, setup.handshake, setup.log);
 }
 
 TcpTransport::~TcpTransport() {
@@ -114,9 +128,14 @@ void TcpTransport::attach(Poller& poller) {
 void TcpTransport::dial(const PeerId& peer, const std::string& address, TimePoint deadline) {
   Dial dial;
   dial.to = peer;
-  dial.address = address;
+  // The routes decide by which of our interfaces it is reached: on each network the one that is on it, too.
+  dial.address = nth_of(address, dials_[peer]++ % static_cast<std::uint64_t>(paths(address)));
   dial.deadline = deadline;
   reception_->dial(std::move(dial));
+}
+
+int TcpTransport::paths(const std::string& address) const noexcept {
+  return 1 + static_cast<int>(std::count(address.begin(), address.end(), ','));
 }
 
 TimePoint TcpTransport::next_deadline() const noexcept {

@@ -1,5 +1,5 @@
 #pragma once
-/// The tcp transport: one listening socket, connections on demand, a Link on each.
+/// The tcp transport: a listening socket on each interface in use, connections on demand, a Link on each.
 
 #include <map>
 #include <memory>
@@ -25,6 +25,7 @@ class TcpTransport final : public Transport, public SocketKind {
   std::string_view name() const noexcept override { return "tcp"; }
   std::string address() const override { return address_; }
   void dial(const PeerId& peer, const std::string& address, TimePoint deadline) override;
+  int paths(const std::string& address) const noexcept override;
   void poll(TimePoint now, std::vector<Event>& events) override;
   void attach(Poller& poller) override;
   std::shared_ptr<SharedSegment> segment() noexcept override { return nullptr; }
@@ -41,13 +42,14 @@ class TcpTransport final : public Transport, public SocketKind {
     TimePoint deadline, next_look;
     Duration pause;
   };
-  TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, Fd listener);
+  TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, std::vector<Fd> listeners);
   void take_departed(TimePoint now);
   void look_after_lingering(TimePoint now);
   void linger();
 
   std::unique_ptr<Watch> watch_;
-  std::string address_;
+  std::string address_;                    ///< of all listeners, with commas between them
+  std::map<PeerId, std::uint64_t> dials_;  ///< so many were begun: whose turn it is of the peer's addresses
   bool large_buffers_ = allows_large_buffers();
   Poller* attached_ = nullptr;
   std::unique_ptr<Reception> reception_;

@@ -36,11 +36,13 @@ def why_no_hosts() -> str | None:
 class Hosts:
     """So many hosts, 10.77.0.1 and up, while the block lasts. mbit: what a link carries each way; 0: no limit.
 
-    An idle link saves up burst_kb that it then carries at once: with few it is never faster than mbit.
+    An idle link saves up burst_kb that it then carries at once: with few it is never faster than mbit. With several
+    networks each host has eth0, eth1 and so on, with the addresses 10.77.0.1, 10.77.1.1 and so on.
     """
 
-    def __init__(self, count: int, mbit: int = 0, burst_kb: int = 512) -> None:
+    def __init__(self, count: int, mbit: int = 0, burst_kb: int = 512, networks: int = 1) -> None:
         """Make them at __enter__."""
+        self._networks = networks
         self.names = [f"uni{os.getpid()}-{i}" for i in range(count)]
         self._switch = f"uni{os.getpid()}-sw"
         self._mbit = mbit
@@ -48,9 +50,9 @@ class Hosts:
         self._stack = contextlib.ExitStack()
 
     @staticmethod
-    def address(host: int) -> str:
+    def address(host: int, network: int = 0) -> str:
         """Where the others reach it."""
-        return f"10.77.0.{host + 1}"
+        return f"10.77.{network}.{host + 1}"
 
     def inside(self, host: int, *command: str) -> list[str]:
         """The command line that runs a command on that host."""
@@ -71,18 +73,25 @@ class Hosts:
         for name in [self._switch, *self.names]:
             self._ip("netns", "add", name)
             self._stack.callback(subprocess.run, ["ip", "netns", "del", name], check=False)
-        self._ip("-n", self._switch, "link", "add", "br0", "type", "bridge")
-        self._ip("-n", self._switch, "link", "set", "br0", "up")
-        for i, name in enumerate(self.names):
-            cable = ["link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", f"port{i}"]
-            self._ip(*cable, "netns", self._switch)
-            self._ip("-n", self._switch, "link", "set", f"port{i}", "master", "br0", "up")
-            self._ip("-n", name, "address", "add", f"{self.address(i)}/24", "dev", "eth0")
-            self._ip("-n", name, "link", "set", "eth0", "up")
+        for name in self.names:
             self._ip("-n", name, "link", "set", "lo", "up")
+        for network in range(self._networks):
+            self._make_network(network)
+
+    def _make_network(self, network: int) -> None:
+        bridge, device = f"br{network}", f"eth{network}"
+        self._ip("-n", self._switch, "link", "add", bridge, "type", "bridge")
+        self._ip("-n", self._switch, "link", "set", bridge, "up")
+        for i, name in enumerate(self.names):
+            port = f"port{network}-{i}"
+            cable = ["link", "add", device, "netns", name, "type", "veth", "peer", "name", port]
+            self._ip(*cable, "netns", self._switch)
+            self._ip("-n", self._switch, "link", "set", port, "master", bridge, "up")
+            self._ip("-n", name, "address", "add", f"{self.address(i, network)}/24", "dev", device)
+            self._ip("-n", name, "link", "set", device, "up")
             if self._mbit:
-                self._shape(name, "eth0")
-                self._shape(self._switch, f"port{i}")
+                self._shape(name, device)
+                self._shape(self._switch, port)
 
     def _shape(self, where: str, device: str) -> None:
         queue = ["latency", "50ms"] if self._burst_kb >= 512 else ["limit", "32mb"]  # nothing is dropped

@@ -1,0 +1,133 @@
+#include "group/stream_count.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace unisono::detail {
+
+namespace {
+
+constexpr std::int64_t kTag = std::numeric_limits<std::int64_t>::min() + 4712;
+constexpr std::array kCandidates{1, 2, 4};
+constexpr int kTurns = 5, kWarm = 1;
+constexpr double kPortionSeconds = 8e-3;
+constexpr std::uint64_t kLeast = 512 << 10, kMost = 8 << 20;
+/// More streams are more calls into the kernel and more memory there: they have to be worth it.
+constexpr double kWorth = 1.2;
+constexpr Duration kOpenTime = std::chrono::seconds(5);
+
+class Trial {
+ public:
+  Trial(GroupImpl& group, int other)
+      : group_(group),
+        messenger_(*group.parts().context->messenger),
+        other_(other),
+        peer_(group.parts().members[static_cast<std::size_t>(other)].peer) {}
+
+  /// Sends; the times by candidate, nothing where its streams did not come about.
+  std::array<std::vector<double>, kCandidates.size()> lead(std::uint64_t portion) {
+    data_.resize(kMost);
+    receive(1);
+    await(static_cast<int>(data_[0]));
+    std::memcpy(data_.data(), &portion, sizeof portion);
+    send(sizeof portion);
+    std::array<std::vector<double>, kCandidates.size()> times;
+    for (int turn = 0; turn < kWarm + kTurns; turn++)
+      for (std::size_t c = 0; c < kCandidates.size(); c++) {
+        const double taken = timed(kCandidates[c], portion);
+        if (turn >= kWarm && messenger_.streams(peer_) >= kCandidates[c]) times[c].push_back(taken);
+      }
+    return times;
+  }
+  void follow() {
+    std::uint64_t portion = 0;
+    data_.resize(kMost);
+    data_[0] = static_cast<std::byte>(messenger_.streams(peer_));
+    send(1);
+    receive(sizeof portion);
+    std::memcpy(&portion, data_.data(), sizeof portion);
+    for (std::size_t i = 0; i < (kWarm + kTurns) * kCandidates.size(); i++) {
+      receive(std::min(portion, kMost));
+      send(8);
+    }
+  }
+  /// As many as the largest candidate, where this rank is the one that dials; without them what is there is compared.
+  void open() {
+    messenger_.use_streams(peer_, kCandidates.back());
+    until([&] { return !messenger_.opening(peer_); });
+  }
+  void close(int streams) { messenger_.use_streams(peer_, streams); }
+
+ private:
+  /// The other rank has so many: their other ends are about to be here, too.
+  void await(int streams) {
+    until([&] { return messenger_.streams(peer_) >= std::min(streams, kCandidates.back()); });
+  }
+  template <class Done>
+  void until(const Done& done) {
+    const ContextImpl& context = *group_.parts().context;
+    context.progress->wait(nullptr, saturating_add(context.clock.now(), kOpenTime), nullptr, done);
+  }
+  double timed(int streams, std::uint64_t portion) {
+    const Clock& clock = group_.parts().context->clock;
+    messenger_.limit_streams(peer_, streams);
+    const TimePoint start = clock.now();
+    send(portion);
+    receive(8);
+    return std::chrono::duration<double>(clock.now() - start).count();
+  }
+  void send(std::size_t bytes) {
+    group_.wait(group_.send(std::span(data_).first(bytes), other_, kTag), group_.default_timeout(), "measuring streams",
+                true);
+  }
+  void receive(std::size_t bytes) {
+    group_.wait(group_.receive(std::span(data_).first(bytes), other_, kTag), group_.default_timeout(),
+                "measuring streams", true);
+  }
+
+  GroupImpl& group_;
+  engine::Messenger& messenger_;
+  int other_, peer_;
+  std::vector<std::byte> data_;
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+int measure_streams(GroupImpl& group, int other, double beta) {
+  Trial trial(group, other);
+  const int usual = group.parts().context->config.tcp_streams;
+  trial.open();
+  if (group.rank() > other) {
+    trial.follow();
+    trial.close(usual);
+    return 0;
+  }
+  const auto portion = static_cast<std::uint64_t>(
+      std::clamp(kPortionSeconds / std::max(beta, 1e-12), static_cast<double>(kLeast), static_cast<double>(kMost)));
+  const auto times = trial.lead(portion);
+  trial.close(usual);
+  std::size_t best = 0;
+  std::string text;
+  for (std::size_t c = 0; c < kCandidates.size(); c++) {
+    if (times[c].empty()) continue;
+    if (c > 0 && median(times[c]) * kWorth < median(times[best])) best = c;
+    text += fmt::format("{}{} stream{} {:.3f}", text.empty() ? "" : ", ", kCandidates[c],
+                        kCandidates[c] == 1 ? "" : "s", static_cast<double>(portion) / median(times[c]) * 1e-9);
+  }
+  group.parts().context->log.info(fmt::format("to rank {}, messages of {} bytes, GB/s: {}; {} stream{} chosen", other,
+                                              portion, text, kCandidates[best], kCandidates[best] == 1 ? "" : "s"));
+  return kCandidates[best];
+}
+
+}  // namespace unisono::detail
