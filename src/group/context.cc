@@ -78,6 +78,7 @@ ContextImpl::~ContextImpl() {
 }
 
 void ContextImpl::retire(std::unique_ptr<engine::Domain> domain, std::uint64_t group) {
+  scratch.trim();
   if (domain == nullptr) return;
   {
     const std::lock_guard lock(mutex_);

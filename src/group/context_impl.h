@@ -10,6 +10,7 @@
 #include "engine/messenger.h"
 #include "group/buffers.h"
 #include "group/progress.h"
+#include "group/scratch.h"
 #include "rendezvous/host_identity.h"
 #include "transport/transports.h"
 #include "unisono/config.hpp"
@@ -48,6 +49,7 @@ class ContextImpl {
   std::shared_ptr<transport::SharedSegment> segment;  ///< null when shared memory is not to be used
   std::unique_ptr<engine::StagePool> stages;          ///< likewise; of the segment
   std::shared_ptr<BufferPool> buffers;
+  group::ScratchPool scratch;
   std::size_t shared_transport = 0;
   std::unique_ptr<group::Progress> progress;
 

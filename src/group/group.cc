@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "group/group_impl.h"
 
@@ -236,6 +237,8 @@ bool GroupImpl::begin(Pending& p) {
   ground.rank = rank();
   ground.size = size();
   ground.scratch = &scratch_;
+  if (!request.compiled->plan.scratch_extent.empty() || request.reads_peers || request.rival != nullptr)
+    scratch_ = parts_.context->scratch.take();
   if (parts_.context->config.slice_bytes > 0)
     ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
   p.operation = std::make_unique<engine::Operation>(std::move(request), ground, p.sequence);
@@ -277,6 +280,7 @@ bool GroupImpl::advance() {
     } else if (!head->operation->done()) {
       return moved;
     }
+    parts_.context->scratch.give(std::exchange(scratch_, {}));
     const std::lock_guard lock(queue_mutex_);
     ended = std::move(queue_.front());
     queue_.pop_front();

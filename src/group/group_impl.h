@@ -145,7 +145,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::mutex queue_mutex_;
   std::deque<std::unique_ptr<Pending>> queue_;
   TimePoint next_check_{};          ///< when to look again for a passed deadline or a lost peer, under the baton
-  std::vector<std::byte> scratch_;  ///< under the baton
+  std::vector<std::byte> scratch_;  ///< lent to the operation at the head; under the baton
   std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>>
       plans_;  ///< under the baton
   std::map<std::pair<Collective, int>, group::Contest>
