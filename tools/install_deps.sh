@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.."
 packages=(
   g++ cmake ninja-build ccache
   libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libssl-dev  # the library and the command
+  pkg-config libhwloc-dev                                             # NUMA nodes
   libgtest-dev libgmock-dev libbenchmark-dev                          # tests and micro-benchmarks
   iproute2                                                            # tests with network namespaces, `unisono doctor`
 )

@@ -51,6 +51,8 @@ struct UNISONO_API Config {
   std::string constants;
   std::string
       cache;  ///< UNISONO_CACHE, else XDG_CACHE_HOME/unisono, else HOME/.cache/unisono: where that is kept; empty: nowhere
+  /// UNISONO_TOPOLOGY: NUMA nodes that the hosts do not have, for tests, in hwloc's syntax: "pack:2 numa:1 core:64 pu:1".
+  std::string topology;
   std::string fault;  ///< UNISONO_FAULT: wrap transports in the faulty decorator, for tests: "partial,delay=1ms,seed=3"
   Duration timeout = std::chrono::minutes(30);      ///< UNISONO_TIMEOUT (seconds): of each operation
   Duration init_timeout = std::chrono::minutes(5);  ///< UNISONO_INIT_TIMEOUT (seconds): of joining

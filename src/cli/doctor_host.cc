@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/host_topology.h"
 #include "cli/cores.h"
 #include "cli/doctor_probes.h"
 
@@ -101,6 +102,24 @@ void add_limit(Findings& findings, const char* name, int which, double enough, c
   findings.push_back(f);
 }
 
+/// Where a rank's memory should lie is known only of ranks that stay on one node.
+void examine_nodes(Findings& findings) {
+  const auto& topology = this_host_topology();
+  Finding f{"processor", "NUMA nodes", Health::good, "", ""};
+  if (!topology) {
+    f.health = Health::warning;
+    f.value = "unknown";
+    f.advice = topology.status().message() + ": build it with hwloc, so that memory is placed next to the ranks";
+  } else {
+    f.value = to_text(*topology);
+    if (!topology->nodes().empty()) {
+      f.health = Health::note;
+      f.advice = "bind each rank to the cores of one node (taskset, numactl, the launcher)";
+    }
+  }
+  findings.push_back(f);
+}
+
 }  // namespace
 
 void examine_processor(Findings& findings) {
@@ -121,6 +140,7 @@ void examine_processor(Findings& findings) {
         {"processor", "quota", Health::warning, fmt::format("{:.2g} cores' worth of time (control group)", *quota),
          fmt::format("start at most {} ranks with one thread each: beyond the quota all of them are stopped together",
                      usable_cores())});
+  examine_nodes(findings);
   examine_vectors(findings);
   examine_clock(findings);
 }

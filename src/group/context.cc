@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "group/context_impl.h"
+#include "group/home_node.h"
 #include "plan/cost_model.h"
 #include "rendezvous/job_handshake.h"
 
@@ -19,12 +20,14 @@ Setup setup_for(const ContextImpl& c, std::vector<std::string> addresses) {
   setup.interface_addresses = std::move(addresses);
   setup.log = c.log;
   setup.segment_bytes = segment_address_space();
+  setup.home = c.home;
   return setup;
 }
 }  // namespace
 
-std::shared_ptr<ContextImpl> ContextImpl::create(Config config, std::shared_ptr<transport::InprocHub> hub) {
-  return {new ContextImpl(std::move(config), std::move(hub)), [](ContextImpl* context) {
+std::shared_ptr<ContextImpl> ContextImpl::create(Config config, std::shared_ptr<transport::InprocHub> hub,
+                                                 std::shared_ptr<MemoryBinder> binder) {
+  return {new ContextImpl(std::move(config), std::move(hub), std::move(binder)), [](ContextImpl* context) {
             if (context->progress->on_its_thread())
               std::thread([context] { delete context; }).detach();
             else
@@ -32,7 +35,7 @@ std::shared_ptr<ContextImpl> ContextImpl::create(Config config, std::shared_ptr<
           }};
 }
 
-ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
+ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std::shared_ptr<MemoryBinder> binder)
     : config(std::move(c)),
       log(Logger().with_prefix(fmt::format("rank {}", config.rank))),
       self(random_peer_id()),
@@ -50,6 +53,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h)
     throw_status(constants.status().with_context("UNISONO_CONSTANTS"));
   auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
   handshake = rendezvous::make_handshake_factory(self, config.job, std::move(secret));
+  if (const auto node = home_node(config, log)) home = MemoryHome{*node, std::move(binder)};
   std::vector<std::unique_ptr<Transport>> transports;
   if (threads) {
     transports.push_back(value_or_throw(wrap(hub->make(setup_for(*this, {}), *poller))));

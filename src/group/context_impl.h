@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/memory_binder.h"
 #include "engine/domain.h"
 #include "engine/messenger.h"
 #include "group/buffers.h"
@@ -22,8 +23,9 @@ class ContextImpl {
  public:
   /// `hub`: ranks are threads of this process. Throws what went wrong. The last reference may go on the progress thread (a
   /// callback that drops a group): that thread cannot wait for its own end, so another one then does.
-  static std::shared_ptr<ContextImpl> create(Config config, std::shared_ptr<transport::InprocHub> hub);
-  ContextImpl(Config config, std::shared_ptr<transport::InprocHub> hub);
+  static std::shared_ptr<ContextImpl> create(Config config, std::shared_ptr<transport::InprocHub> hub,
+                                             std::shared_ptr<MemoryBinder> binder = make_memory_binder());
+  ContextImpl(Config config, std::shared_ptr<transport::InprocHub> hub, std::shared_ptr<MemoryBinder> binder);
   ~ContextImpl();
   ContextImpl(const ContextImpl&) = delete;
   ContextImpl& operator=(const ContextImpl&) = delete;
@@ -41,7 +43,8 @@ class ContextImpl {
   SteadyClock clock;
   PeerId self;
   rendezvous::HostIdentity host;
-  bool threads = false;  ///< ranks are threads
+  bool threads = false;            ///< ranks are threads
+  std::optional<MemoryHome> home;  ///< the NUMA node that this rank is on, if the host has several
   std::shared_ptr<HandshakeFactory> handshake;
   std::shared_ptr<transport::InprocHub> hub;
   std::unique_ptr<transport::Poller> poller;

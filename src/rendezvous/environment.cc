@@ -78,6 +78,7 @@ Status read_settings(const Environment& environment, Config& c) {
   UNISONO_TRY(read_text(environment, "UNISONO_INTERFACE", c.interface));
   UNISONO_TRY(read_text(environment, "UNISONO_ALGORITHM", c.algorithm));
   UNISONO_TRY(read_text(environment, "UNISONO_FAULT", c.fault));
+  UNISONO_TRY(read_text(environment, "UNISONO_TOPOLOGY", c.topology));
   UNISONO_TRY(read_text(environment, "UNISONO_CONSTANTS", c.constants));
   UNISONO_TRY(read_text(environment, "UNISONO_TUNING", c.tuning));
   if (c.tuning.empty()) c.tuning = "auto";

@@ -2,12 +2,14 @@
 /// The table of transports, and how each is made. Adding one is a folder and a row in transports.cc.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/log.h"
+#include "base/memory_binder.h"
 #include "transport/transport.h"
 
 namespace unisono::transport {
@@ -21,6 +23,7 @@ struct Setup {
   std::uint64_t segment_bytes =
       256u << 20;                       ///< shm: virtual size of the segment; memory is committed as it is allocated
   std::uint64_t ring_bytes = 2u << 20;  ///< shm: largest size of a stream's ring
+  std::optional<MemoryHome> home;       ///< shm: where the segment's pages should be; nothing: as the system likes
   Logger log;
 };
 

@@ -8,8 +8,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <random>
+#include <tuple>
 
 #include "site.h"
 #include "transport/shm/channel.h"
@@ -64,6 +68,55 @@ TEST(Extents, GiveBackWhatWasTakenAndMerge) {
   }
   for (const auto& [at, bytes] : live) extents.give(at, bytes);
   EXPECT_EQ(extents.take(1 << 20, 64), 0u) << "all of it is one piece again";
+}
+
+/// Remembers what it was asked for, and how many pages were there already.
+class RecordingBinder final : public MemoryBinder {
+ public:
+  Status prefer(std::byte* area, std::uint64_t bytes, int node) override {
+    std::vector<unsigned char> there(bytes / 4096);
+    EXPECT_EQ(::mincore(area, bytes, there.data()), 0);
+    pages = std::count_if(there.begin(), there.end(), [](unsigned char page) { return (page & 1) != 0; });
+    asked.emplace_back(area, bytes, node);
+    return refuses ? Status::system("no", EPERM) : Status{};
+  }
+  std::vector<std::tuple<std::byte*, std::uint64_t, int>> asked;
+  std::int64_t pages = -1;  ///< that were there before
+  bool refuses = false;
+};
+
+TEST(Segment, AllOfItIsAskedForOnItsNodeBeforeItsFirstPage) {
+  const auto binder = std::make_shared<RecordingBinder>();
+  for (const bool refuses : {false, true}) {
+    binder->refuses = refuses;
+    binder->asked.clear();
+    const auto segment = Segment::create(8 << 20, Logger(LogLevel::off, ""), MemoryHome{3, binder});
+    ASSERT_TRUE(segment.ok()) << segment.status().message();
+    ASSERT_EQ(binder->asked.size(), 1u);
+    EXPECT_EQ(binder->asked[0], std::tuple((*segment)->base(), (*segment)->bytes(), 3));
+    EXPECT_EQ(binder->pages, 0);
+    EXPECT_TRUE((*segment)->allocate(1 << 20).ok()) << "bound or not";
+  }
+}
+
+TEST(Segment, PagesAreOnTheNodeAndStayThere) {
+  auto made = Segment::create(32 << 20, Logger(LogLevel::off, ""), MemoryHome{0, make_memory_binder()});
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const std::shared_ptr<Segment> segment = std::move(made).value();
+  if (!make_memory_binder()->prefer(segment->base(), segment->bytes(), 0))
+    GTEST_SKIP() << "SKIPPED: memory cannot be bound here";
+  for (const bool buffer : {false, true}) {
+    const std::uint64_t bytes = 4 << 20;
+    const auto offset = buffer ? segment->allocate_buffer(bytes) : segment->allocate(bytes);
+    ASSERT_TRUE(offset.ok()) << offset.status().message();
+    std::memset(segment->base() + *offset, 1, bytes);
+    std::vector<void*> pages;
+    for (std::uint64_t at = 0; at < bytes; at += 4096) pages.push_back(segment->base() + *offset + at);
+    std::vector<int> nodes(pages.size(), -1);
+    if (::syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data(), 0) != 0)
+      GTEST_SKIP() << "SKIPPED: the system does not say where pages are";
+    EXPECT_EQ(std::count(nodes.begin(), nodes.end(), 0), static_cast<std::ptrdiff_t>(nodes.size()));
+  }
 }
 
 TEST(Segment, HandsOutZeroedAlignedMemory) {

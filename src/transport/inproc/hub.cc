@@ -288,7 +288,7 @@ void InprocTransport::look_after_lines() {
 Result<std::unique_ptr<Transport>> Hub::make(const Setup& setup, Poller& poller) {
   auto* ours = dynamic_cast<EpollPoller*>(&poller);
   if (!ours) return Status::internal("inproc: needs a poller made by make_epoll_poller()");
-  auto segment = shm::Segment::create(setup.segment_bytes, setup.log);
+  auto segment = shm::Segment::create(setup.segment_bytes, setup.log, setup.home);
   if (!segment) return segment.status().with_context("inproc");
   auto node = std::make_shared<Node>(setup.self, std::move(segment).value(), ours->doorbell());
   return std::unique_ptr<Transport>(

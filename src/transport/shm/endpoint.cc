@@ -64,7 +64,7 @@ Result<std::unique_ptr<Transport>> make_shm(const Setup& setup, Poller& poller) 
 }
 
 Result<std::unique_ptr<Transport>> Endpoint::create(const Setup& setup, EpollPoller& poller) {
-  auto segment = Segment::create(setup.segment_bytes, setup.log);
+  auto segment = Segment::create(setup.segment_bytes, setup.log, setup.home);
   if (!segment) return segment.status().with_context("shm");
   auto watch = Watch::create();
   if (!watch) return watch.status().with_context("shm");

@@ -40,7 +40,8 @@ Fd create_memfd() noexcept {
 
 }  // namespace
 
-Result<std::shared_ptr<Segment>> Segment::create(std::uint64_t bytes, Logger log) {
+Result<std::shared_ptr<Segment>> Segment::create(std::uint64_t bytes, Logger log,
+                                                 const std::optional<MemoryHome>& home) {
   bytes = round_up(std::max(bytes, 2 * kHeaderBytes), kPage);
   Fd fd = create_memfd();
   if (!fd) return Status::system("cannot create shared memory (memfd_create)", errno);
@@ -51,6 +52,10 @@ Result<std::shared_ptr<Segment>> Segment::create(std::uint64_t bytes, Logger log
   std::byte* base = map_memfd(fd.get(), bytes, true);
   if (base == nullptr) return Status::system(fmt::format("cannot map {} bytes of shared memory", bytes), errno);
   std::shared_ptr<Segment> segment(new Segment(std::move(fd), base, bytes, std::move(log)));
+  // Before the first page: what is there stays where it is.
+  if (home)
+    if (const Status bound = home->binder->prefer(base, bytes, home->node); !bound)
+      segment->log_.warn(fmt::format("shared memory: {}", bound.message()));
   UNISONO_TRY(segment->commit(0, kHeaderBytes));
   auto* header = new (base) SegmentHeader{};
   header->magic = kMagic;

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/memory_binder.h"
 #include "transport/shm/extents.h"
 #include "transport/shm/layout.h"
 #include "transport/transport.h"
@@ -19,8 +21,11 @@ namespace unisono::transport::shm {
 
 class Segment final : public SharedSegment {
  public:
-  /// `bytes` are virtual and rounded up to pages; memory is committed by allocate().
-  static Result<std::shared_ptr<Segment>> create(std::uint64_t bytes, Logger log);
+  /// `bytes` are virtual and rounded up to pages; memory is committed by allocate(), in the process that owns the segment: no peer ever touches
+  /// a page first. All pages are to come from the node of `home`; when the system refuses that, it is a line in the log, and they come
+  /// from the node of the core that commits them.
+  static Result<std::shared_ptr<Segment>> create(std::uint64_t bytes, Logger log,
+                                                 const std::optional<MemoryHome>& home = {});
   ~Segment() override;
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
