@@ -12,6 +12,7 @@
 #include "cli/cores.h"
 #include "plan/select.h"
 #include "tuning/record.h"
+#include "tuning/topology.h"
 #include "unisono/unisono.hpp"
 
 namespace unisono::cli {
@@ -39,9 +40,12 @@ void warn_when_busy(const Group& group) {
     fmt::print("# this machine is busy (load {} on {:.0f} cores): tune again when it is quiet\n", load, cores);
 }
 
-/// The place of the rules that a group on this transport needs.
-std::string_view place_of(std::string_view transport) {
-  return transport == "shm" || transport == "inproc" ? "shm" : transport == "mixed" ? "hosts" : "net";
+/// The place of the rules that this group needs.
+std::string_view place_of(const Group& group) {
+  const std::string_view transport = group.transport();
+  if (transport == "mixed") return "hosts";
+  if (transport != "shm" && transport != "inproc") return "net";
+  return tuning::several_nodes(group.topology()) ? "nodes" : "shm";
 }
 
 /// As programs call it: all_reduce and broadcast have one buffer, the others two.
@@ -54,7 +58,7 @@ class Tuner {
       : group_(group),
         options_(options),
         overridden_(config.algorithm),
-        one_host_(place_of(group.transport()) == "shm"),
+        one_host_(place_of(group) == "shm" || place_of(group) == "nodes"),
         selector_(value_or_throw(plan::Selector::parse(group.algorithms()))),
         private_(nullptr),
         shared_(&group) {}
@@ -98,7 +102,8 @@ class Tuner {
     question.ranks = p.size;
     question.bytes = point.bytes;
     question.shared_buffers = shared;
-    question.several_hosts = place_of(group_.transport()) == "hosts";
+    question.several_hosts = place_of(group_) == "hosts";
+    question.several_nodes = place_of(group_) == "nodes";
     const plan::Algorithm* in_force = selector_.choose(question);
     question.shared_buffers = false;
     const plan::Algorithm* without = selector_.choose(question);
@@ -106,6 +111,7 @@ class Tuner {
       if (a.collective != p.collective) continue;
       const bool runs = shared ? a.place == plan::Place::shared_buffers || &a == without
                         : a.place == plan::Place::shared_buffers ? false
+                        : a.place == plan::Place::several_nodes  ? question.several_nodes
                         : plan::needs_one_host(a.place)          ? one_host_
                         : a.place == plan::Place::several_hosts  ? question.several_hosts
                                                                  : true;
@@ -228,7 +234,7 @@ bool write_file(const std::string& path, const std::string& text) {
 
 /// Into the record of this layout, which keeps what it knew of other collectives.
 int keep(const Group& group, const Config& config, const std::vector<TunePoint>& points) {
-  const std::string rules = rules_of(points, place_of(group.transport()), group.size());
+  const std::string rules = rules_of(points, place_of(group), group.size());
   if (config.tuning == "off" || config.cache.empty()) {
     fmt::print("# not kept ({}); as UNISONO_ALGORITHM it would be\n{}\n",
                config.cache.empty() ? "there is no cache folder: set UNISONO_CACHE" : "UNISONO_TUNING=off", rules);

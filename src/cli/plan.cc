@@ -30,6 +30,7 @@ constexpr std::string_view kExamples = R"(Examples:
   unisono plan --verify-all                                    prove everything, all sizes, every root
   unisono plan all_reduce -n 1024 --per-host 8 --simulate 10g --algorithm all --sizes 8,64K,64M
   unisono plan all_reduce -n 512 --simulate hdr+torus:8x8x8 --algorithm ring
+  unisono plan all_reduce -n 128 --simulate numa:2x64 --algorithm all --sizes 64K,64M
   unisono plan --explain all_reduce -n 4 --bytes 1M            what would run, and why
 )";
 
@@ -40,6 +41,8 @@ plan::Question question_of(const PlanOptions& o) {
   const std::int32_t count = hosts.empty() ? 0 : hosts.back() + 1;
   q.one_host = o.place == "shm" && count <= 1;
   q.several_hosts = count > 1 && count < o.ranks;
+  const std::vector<std::int32_t> nodes = nodes_of(o);
+  q.several_nodes = q.one_host && !nodes.empty() && nodes.back() > 0 && nodes.back() + 1 < o.ranks;
   q.shared_buffers = o.memory == "shared";
   q.ranks = o.ranks;
   q.bytes = or_usage_error(plan::parse_size(o.bytes), "--bytes: ");
@@ -49,9 +52,12 @@ plan::Question question_of(const PlanOptions& o) {
 // ---- unisono plan --list
 
 int list_algorithms() {
-  const std::vector<std::int32_t> two_hosts{0, 0, 0, 0, 1, 1, 1, 1};
+  const std::vector<std::int32_t> two{0, 0, 0, 0, 1, 1, 1, 1};
   const auto cost_of = [&](const plan::Algorithm& a) {
-    return a.cost({8, 0, 0, a.place == plan::Place::several_hosts ? two_hosts : std::vector<std::int32_t>{}});
+    plan::Shape shape{8};
+    if (a.place == plan::Place::several_hosts) shape.hosts = two;
+    if (a.place == plan::Place::several_nodes) shape.nodes = two;
+    return a.cost(shape);
   };
   std::size_t name = 0;
   for (const plan::Algorithm& a : plan::algorithms()) name = std::max(name, a.name.size());
@@ -64,7 +70,8 @@ int list_algorithms() {
                a.summary, a.source);
   }
   fmt::print(
-      "\nsteps and bytes for 8 ranks (several hosts: two of four); bytes as a multiple of the collective's size, for "
+      "\nsteps and bytes for 8 ranks (several hosts or nodes: two of four); bytes as a multiple of the collective's "
+      "size, for "
       "the busiest "
       "rank\n");
   return 0;
@@ -74,7 +81,7 @@ int list_algorithms() {
 
 int explain(const PlanOptions& o) {
   check_group(o);
-  const Status said = explain_choice({question_of(o), hosts_of(o), o.root, Config::settings_from_env()});
+  const Status said = explain_choice({question_of(o), hosts_of(o), nodes_of(o), o.root, Config::settings_from_env()});
   if (!said.ok()) throw UsageError(said.message());
   return 0;
 }
@@ -97,7 +104,7 @@ int show(const PlanOptions& o) {
   if (!o.draw.empty() && o.ranks > plan::kMostRanksToDraw) {
     throw UsageError(fmt::format("a drawing of {} ranks cannot be read: at most {}", o.ranks, plan::kMostRanksToDraw));
   }
-  const std::vector<plan::Plan> plans = plan::build_all(algorithm, {o.ranks, 0, o.root, hosts_of(o)});
+  const std::vector<plan::Plan> plans = plan::build_all(algorithm, {o.ranks, 0, o.root, hosts_of(o), nodes_of(o)});
   if (o.draw == "svg") {
     fmt::print("{}", plan::draw_svg(plans));
   } else if (o.draw == "text") {
@@ -145,7 +152,7 @@ void add_plan(CLI::App& app, int& status) {
       fmt::format(
           "Time it on a model of a network: {}, loggp:L=1us,o=0.3us,g=0.1us,G=10Gbit/s, "
           "alpha-beta:alpha=20us,beta=8ns/B, or a file .json; then +fat-tree:k=8,taper=2, +dragonfly:a=4,h=2,p=2 or "
-          "+torus:8x8x8 (docs/simulation.md)",
+          "+torus:8x8x8. numa:2x64: one host of two NUMA nodes with 64 cores each (docs/simulation.md)",
           fmt::join(preset_names(), ", ")));
   plan->add_option("--sizes", options->sizes,
                    "--simulate: sizes of the collective, 8,64K,1M; --algorithm all: all algorithms");
@@ -171,6 +178,10 @@ void add_plan(CLI::App& app, int& status) {
       ->capture_default_str();
   plan->add_option("--hosts", options->hosts,
                    "How many ranks each host has: 2,2; for algorithms that look at it, and --explain");
+  plan->add_option(
+      "--nodes", options->nodes,
+      "How many ranks each NUMA node of the host has: 64,64; for algorithms that look at it, --explain and "
+      "--simulate numa:..");
   plan->callback([options, &status] { status = run(*options); });
 }
 

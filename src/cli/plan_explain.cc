@@ -29,12 +29,15 @@ struct Known {
 };
 
 /// The newest record of this version, of that layout, that this host is part of. Which hosts the others will be, nobody can know here.
-std::optional<tuning::Record> find_record(const Config& config, const std::vector<std::int32_t>& layout) {
+std::optional<tuning::Record> find_record(const Config& config, const std::vector<std::int32_t>& layout,
+                                          const std::vector<std::int32_t>& nodes) {
   const auto here = rendezvous::this_host();
   for (tuning::Record& record : tuning::read_all(config.cache)) {
     const bool ours = here && record.topology.find(fmt::format(" {}: ", here->host)) != std::string::npos;
     const bool version_fits = record.topology.starts_with(fmt::format("unisono {} ", version()));
-    if (ours && version_fits && tuning::hosts_of(record.topology) == layout) return std::move(record);
+    const bool nodes_fit =
+        nodes.empty() ? !tuning::several_nodes(record.topology) : tuning::nodes_of(record.topology) == nodes;
+    if (ours && version_fits && nodes_fit && tuning::hosts_of(record.topology) == layout) return std::move(record);
   }
   return std::nullopt;
 }
@@ -45,7 +48,7 @@ Result<Known> known_of(const ExplainRequest& request) {
   Known known;
   const Config& config = request.config;
   const auto layout = layout_of(request);
-  if (config.tuning != "off" && !config.deterministic) known.record = find_record(config, layout);
+  if (config.tuning != "off" && !config.deterministic) known.record = find_record(config, layout, request.nodes);
   if (known.record) known.rules = known.record->rules;
   const bool by_hand = !config.constants.empty();
   const std::string text = by_hand ? config.constants : known.record ? known.record->constants : "";
@@ -123,8 +126,9 @@ void print_costs(const Known& known, const ExplainRequest& request, const plan::
   for (const plan::Algorithm& a : plan::algorithms()) {
     if (a.collective != q.collective || (plan::needs_one_host(a.place) && !q.one_host)) continue;
     if (a.place == plan::Place::several_hosts && !q.several_hosts) continue;
+    if (a.place == plan::Place::several_nodes && !q.several_nodes) continue;
     if (a.place == plan::Place::shared_buffers && !q.shared_buffers) continue;
-    const plan::Cost cost = a.cost({q.ranks, 0, request.root, request.hosts});
+    const plan::Cost cost = a.cost({q.ranks, 0, request.root, request.hosts, request.nodes});
     const auto e = expected.find(&a);
     const auto m = measured.find(std::string(a.name));
     fmt::print("{} {:<22} {:>6} {:>7.4g}  {:>10}  {:>18}\n", &a == chosen ? '*' : ' ', a.name,

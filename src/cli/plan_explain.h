@@ -14,6 +14,7 @@ namespace unisono::cli {
 struct ExplainRequest {
   plan::Question question;
   std::vector<std::int32_t> hosts;  ///< by rank; several hosts or none
+  std::vector<std::int32_t> nodes;  ///< by rank; NUMA nodes of one host or none
   int root = 0;
   Config config;  ///< algorithm, constants, tuning, cache and slice_bytes count
 };

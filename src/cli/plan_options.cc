@@ -9,22 +9,23 @@ namespace unisono::cli {
 
 namespace {
 
-std::vector<std::int32_t> listed_hosts(const PlanOptions& o) {
-  std::vector<std::int32_t> hosts;
-  std::int32_t host = 0;
-  for (std::size_t begin = 0; begin < o.hosts.size(); host++) {
-    const std::size_t end = std::min(o.hosts.find(',', begin), o.hosts.size());
-    const std::string part = o.hosts.substr(begin, end - begin);
+/// "2,2", the value of `option`, as 0 0 1 1.
+std::vector<std::int32_t> listed(const char* option, const char* what, const std::string& text, int all) {
+  std::vector<std::int32_t> list;
+  std::int32_t number = 0;
+  for (std::size_t begin = 0; begin < text.size(); number++) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
     char* rest = nullptr;
     const long ranks = std::strtol(part.c_str(), &rest, 10);
-    if (part.empty() || *rest != '\0' || ranks < 1 || ranks > o.ranks)
-      throw UsageError(fmt::format("--hosts {}: write how many ranks each host has, such as 2,2", o.hosts));
-    hosts.insert(hosts.end(), static_cast<std::size_t>(ranks), host);
+    if (part.empty() || *rest != '\0' || ranks < 1 || ranks > all)
+      throw UsageError(fmt::format("{} {}: write how many ranks each {} has, such as 2,2", option, text, what));
+    list.insert(list.end(), static_cast<std::size_t>(ranks), number);
     begin = end + 1;
   }
-  if (!hosts.empty() && static_cast<int>(hosts.size()) != o.ranks)
-    throw UsageError(fmt::format("--hosts {} has {} ranks, and -n says {}", o.hosts, hosts.size(), o.ranks));
-  return hosts;
+  if (!list.empty() && static_cast<int>(list.size()) != all)
+    throw UsageError(fmt::format("{} {} has {} ranks, and -n says {}", option, text, list.size(), all));
+  return list;
 }
 
 }  // namespace
@@ -44,17 +45,26 @@ std::vector<std::string_view> collective_names() {
 }
 
 std::string_view place_name(plan::Place place) {
-  constexpr std::string_view names[] = {"network", "shared memory", "shared buffers", "peers' memory", "several hosts"};
+  constexpr std::string_view names[] = {"network",       "shared memory", "shared buffers",
+                                        "peers' memory", "several hosts", "several nodes"};
   return names[static_cast<std::size_t>(place)];
 }
 
 std::vector<std::int32_t> hosts_of(const PlanOptions& o) {
-  if (o.per_host == 0) return listed_hosts(o);
+  if (o.per_host == 0) return listed("--hosts", "host", o.hosts, o.ranks);
   if (!o.hosts.empty()) throw UsageError("--hosts and --per-host say the same thing: give one of them");
   if (o.per_host < 1) throw UsageError(fmt::format("--per-host {}: at least one rank", o.per_host));
   std::vector<std::int32_t> hosts(static_cast<std::size_t>(std::max(o.ranks, 0)));
   for (std::int32_t q = 0; q < o.ranks; q++) hosts[static_cast<std::size_t>(q)] = q / o.per_host;
   return hosts;
+}
+
+std::vector<std::int32_t> nodes_of(const PlanOptions& o) {
+  auto nodes = listed("--nodes", "NUMA node", o.nodes, o.ranks);
+  const auto hosts = hosts_of(o);
+  if (!nodes.empty() && !hosts.empty() && hosts.back() > 0)
+    throw UsageError("--nodes are the NUMA nodes of one host, and --hosts says that there are several");
+  return nodes;
 }
 
 void check_group(const PlanOptions& o) {

@@ -17,7 +17,7 @@
 namespace unisono::cli {
 
 struct PlanOptions {
-  std::string collective, algorithm, draw, bytes = "1M", place = "shm", memory = "private", hosts;
+  std::string collective, algorithm, draw, bytes = "1M", place = "shm", memory = "private", hosts, nodes;
   std::string simulate, sizes, slice, how = "auto";
   int ranks = 0, root = 0, rank = -1, max = 128, per_host = 0;
   unsigned threads = 0;
@@ -41,6 +41,8 @@ std::vector<std::string_view> collective_names();
 std::string_view place_name(plan::Place place);
 /// --hosts 2,2 or --per-host 2 -> 0 0 1 1; empty without either.
 std::vector<std::int32_t> hosts_of(const PlanOptions& o);
+/// --nodes 2,2 -> 0 0 1 1; empty without it.
+std::vector<std::int32_t> nodes_of(const PlanOptions& o);
 /// Refuses ranks that are not there.
 void check_group(const PlanOptions& o);
 Collective collective_of(const PlanOptions& o);

@@ -131,8 +131,9 @@ class VerifyAll {
 }  // namespace
 
 int prove(const plan::Algorithm& algorithm, const PlanOptions& o) {
-  const plan::Report report = o.hosts.empty() ? plan::verify(algorithm, o.ranks, o.root)
-                                              : plan::verify(algorithm, {o.ranks, 0, o.root, hosts_of(o)});
+  const bool listed = !o.hosts.empty() || !o.nodes.empty();
+  const plan::Report report = listed ? plan::verify(algorithm, {o.ranks, 0, o.root, hosts_of(o), nodes_of(o)})
+                                     : plan::verify(algorithm, o.ranks, o.root);
   const std::string subject = fmt::format("{} {}, {} ranks{}", name_of(algorithm.collective), algorithm.name, o.ranks,
                                           rooted(algorithm.collective) ? fmt::format(", root {}", o.root) : "");
   if (!report.ok()) {

@@ -183,6 +183,7 @@ plan::Question GroupImpl::question(const Call& call) const {
   // Without a word from the user it is not a choice but a contest (rival.cc).
   q.peer_memory = parts_.peer_memory && q.one_host && overridden_[static_cast<std::size_t>(call.collective)];
   q.several_hosts = parts_.several_hosts;
+  q.several_nodes = parts_.several_nodes && q.one_host;
   q.ranks = size();
   q.bytes = collective_bytes(call, size());
   q.even = even(call) && !own_row_only;
@@ -198,7 +199,7 @@ Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective c
       return compiled(collective, algorithm, root);
     }
     slot = std::make_shared<const engine::Compiled>(
-        engine::compile(algorithm.build({size(), rank(), root, parts_.hosts})));
+        engine::compile(algorithm.build({size(), rank(), root, parts_.hosts, parts_.nodes})));
   }
   return slot;
 }

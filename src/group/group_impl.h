@@ -29,6 +29,7 @@ struct Member {
   std::int64_t pid = 0;
   bool shares_memory = false;  ///< with this process
   int machine = 0;             ///< the same number: they share memory with each other
+  int node = -1;               ///< the NUMA node that it is on, as its host numbers them; -1: one node, or nobody knows
   std::string algorithms;      ///< its UNISONO_ALGORITHM
 };
 
@@ -49,6 +50,9 @@ struct Parts {
   std::vector<std::int32_t> hosts;  ///< by rank, as plan::Shape has it; from the members' machines
   bool peer_memory = false;         ///< all ranks can read each other's memory
   bool several_hosts = false;       ///< and some of them have several ranks
+  std::vector<std::int32_t> nodes;  ///< likewise, of one host's NUMA nodes; empty where a rank's is not known
+  bool several_nodes = false;       ///< and some of them have several ranks, and algorithms may look at that
+  bool deterministic = false;       ///< rank 0's word: no bit may depend on who is where
   std::string transport;            ///< for people: shm, tcp, mixed, inproc, self
 };
 

@@ -46,7 +46,9 @@ json introduce(const ContextImpl& c, const engine::Domain* domain) {
          {"cores", engine::usable_cores()},
          {"interfaces", 1 + std::count(c.config.interface.begin(), c.config.interface.end(), ',')},
          {"transport", c.config.transport},
-         {"algorithms", selection_of(c.config)}};
+         {"algorithms", selection_of(c.config)},
+         {"deterministic", c.config.deterministic}};
+  if (c.home) j["node"] = c.home->node;
   if (domain != nullptr) {
     j["shm"] = c.messenger->transport(c.shared_transport).address();
     j["control"] = domain->control_offset();
@@ -61,6 +63,7 @@ struct Introduction {
   std::uint64_t control = 0;
   int interfaces = 1;
   tuning::Place place;
+  bool deterministic = false;
   Member member;
 };
 
@@ -84,7 +87,9 @@ Result<Introduction> parse(const std::string& text, int rank) {
     i.transport = j.at("transport").get<std::string>();
     i.member.host = j.at("host").get<std::string>();
     i.member.pid = j.at("pid").get<std::int64_t>();
-    i.place = {i.member.host, j.value("processor", "unknown"), j.value("cores", 1), 0};
+    i.member.node = j.value("node", -1);
+    i.deterministic = j.value("deterministic", false);
+    i.place = {i.member.host, j.value("processor", "unknown"), j.value("cores", 1), 0, i.member.node};
     i.member.algorithms = j.at("algorithms").get<std::string>();
     return i;
   } catch (const json::exception& e) {
@@ -242,6 +247,7 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   }
   parts.id = hash_text(ids);
   parts.overrides = all[0].member.algorithms;
+  parts.deterministic = all[0].deterministic;
   c.progress->set_policy(engine::wait_policy(engine::usable_cores(), local, c.config.spin));
   throw_status(connect(parts, control, deadline));
   auto impl = std::make_shared<GroupImpl>(std::move(parts));
@@ -262,6 +268,19 @@ void number_hosts(Parts& parts) {
   for (const Member& m : parts.members)
     parts.hosts.push_back(hosts.try_emplace(m.machine, static_cast<std::int32_t>(hosts.size())).first->second);
   parts.several_hosts = hosts.size() > 1 && hosts.size() < parts.members.size();
+}
+
+/// Likewise, of ranks that all share memory and all know their node.
+void number_nodes(Parts& parts) {
+  const auto unknown = [&](const Member& m) { return !m.shares_memory || m.node < 0; };
+  if (std::any_of(parts.members.begin(), parts.members.end(), unknown)) return;
+  std::map<int, std::int32_t> nodes;
+  for (const Member& m : parts.members)
+    parts.nodes.push_back(nodes.try_emplace(m.node, static_cast<std::int32_t>(nodes.size())).first->second);
+  parts.several_nodes = nodes.size() > 1 && nodes.size() < parts.members.size() && !parts.deterministic;
+  if (nodes.size() > 1 && parts.rank == 0)
+    parts.context->log.info(fmt::format("group \"{}\" is on {} NUMA nodes: {} (node x ranks)", parts.name, nodes.size(),
+                                        tuning::layout_text(parts.nodes)));
 }
 }  // namespace
 
@@ -287,6 +306,7 @@ Status agree_on_reach(Parts& parts, TimePoint deadline) {
 
 Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline) {
   number_hosts(parts);
+  number_nodes(parts);
   ContextImpl& c = *parts.context;
   const int n = static_cast<int>(parts.members.size()), me = parts.rank;
   auto selector = plan::Selector::parse(parts.overrides, parts.tuned);

@@ -25,7 +25,7 @@ void GroupImpl::prepare_shared(const Pending& p, engine::Request& request) {
 /// An algorithm that was asked for by name is not replaced by another one.
 void GroupImpl::refuse_private_buffers(const Pending& p) const {
   const int root = rooted(p.call.collective) ? p.call.root : 0;
-  const plan::Plan plan = p.requested->build({size(), rank(), root});
+  const plan::Plan plan = p.requested->build({size(), rank(), root, parts_.hosts, parts_.nodes});
   const engine::Binding binding = engine::bind(plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
   const auto check = [&](std::uint8_t bit, const void* data, std::int64_t bytes, const char* what) {
     if ((plan.exposed[static_cast<std::size_t>(rank())] & bit) == 0 || bytes == 0) return;

@@ -68,6 +68,7 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
                                                   : parts_.transport;
   parts.tuned = parts_.tuned;
   parts.overrides = parts_.overrides;
+  parts.deterministic = parts_.deterministic;
   const TimePoint deadline = saturating_add(c.clock.now(), timeout);
   std::vector<std::uint64_t> control(list.size());
   if (n > 1) {

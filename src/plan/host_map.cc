@@ -4,18 +4,37 @@
 
 namespace unisono::plan {
 
-HostMap::HostMap(const Shape& shape) : host_(shape.hosts) {
-  host_.resize(static_cast<std::size_t>(shape.ranks), 0);
-  for (std::int32_t q = 0; q < shape.ranks; q++) {
+HostMap::HostMap(const Shape& shape) : HostMap(shape.ranks, shape.hosts) {}
+
+HostMap HostMap::of_nodes(const Shape& shape) { return {shape.ranks, shape.nodes}; }
+
+HostMap::HostMap(std::int32_t ranks, std::vector<std::int32_t> host_of_rank) : host_(std::move(host_of_rank)) {
+  host_.resize(static_cast<std::size_t>(ranks), 0);
+  for (std::int32_t q = 0; q < ranks; q++) {
     const auto host = static_cast<std::size_t>(host_of(q));
     if (members_.size() <= host) members_.resize(host + 1);
     place_.push_back(static_cast<std::int32_t>(members_[host].size()));
     members_[host].push_back(q);
   }
   const auto [least, most] =
-      std::ranges::minmax_element(members_, {}, [](const std::vector<std::int32_t>& ranks) { return ranks.size(); });
+      std::ranges::minmax_element(members_, {}, [](const std::vector<std::int32_t>& list) { return list.size(); });
   smallest_ = static_cast<std::int32_t>(least->size());
   largest_ = static_cast<std::int32_t>(most->size());
+}
+
+std::vector<std::int32_t> nearest_first(const Shape& shape) {
+  const HostMap map = HostMap::of_nodes(shape);
+  const std::int32_t own = map.host_of(shape.rank), place = map.place_of(shape.rank);
+  std::vector<std::int32_t> order;
+  for (std::int32_t i = 0; i < map.count(); i++) {
+    const auto members = map.members((own + i) % map.count());
+    const auto size = static_cast<std::int32_t>(members.size());
+    // On its own node it is itself the last one of the round, and left out.
+    for (std::int32_t k = 1; k <= size; k++)
+      if (const std::int32_t q = members[static_cast<std::size_t>((place + k) % size)]; q != shape.rank)
+        order.push_back(q);
+  }
+  return order;
 }
 
 std::vector<std::vector<std::int32_t>> sample_hosts(std::int32_t ranks) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Who shares a host with whom, for algorithms that go over several hosts. Pure.
+/// Who shares a host with whom, for algorithms that go over several hosts, and who shares a NUMA node. Pure.
 
 #include <cstdint>
 #include <span>
@@ -13,6 +13,8 @@ namespace unisono::plan {
 class HostMap {
  public:
   explicit HostMap(const Shape& shape);
+  /// The same of NUMA nodes, from Shape::nodes: read "node" for "host".
+  static HostMap of_nodes(const Shape& shape);
 
   std::int32_t count() const noexcept { return static_cast<std::int32_t>(members_.size()); }
   /// The ranks on a host, ascending.
@@ -30,10 +32,16 @@ class HostMap {
   }
 
  private:
+  HostMap(std::int32_t ranks, std::vector<std::int32_t> host_of_rank);
+
   std::vector<std::int32_t> host_, place_;
   std::vector<std::vector<std::int32_t>> members_;
   std::int32_t smallest_ = 0, largest_ = 0;
 };
+
+/// All ranks but `shape.rank`, in the order in which it should read from them: those of its own node first, and on each node from the rank
+/// behind it on, so that no two ranks start with the same one.
+std::vector<std::int32_t> nearest_first(const Shape& shape);
 
 /// Layouts that verification and tests go through: one host, even and uneven hosts, neighbours together and dealt out in turn.
 std::vector<std::vector<std::int32_t>> sample_hosts(std::int32_t ranks);

@@ -101,6 +101,9 @@ struct Shape {
   /// hosts[q] is the number of the host that rank q is on, from 0 in the order of their lowest ranks. Empty: one host, or nobody
   /// knows. Only algorithms for several hosts look at it.
   std::vector<std::int32_t> hosts{};
+  /// nodes[q] is the number of the NUMA node that rank q and its memory are on, likewise; of ranks that all share memory. Empty: one node,
+  /// or nobody knows.
+  std::vector<std::int32_t> nodes{};
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 

@@ -21,6 +21,7 @@ namespace {
 //   hierarchical       a link between hosts is slower than memory: what goes over it counts; with two hosts of two, few messages do
 //   binomial reduce    between hosts of several ranks it sends the vector over each link once, the circulant one more often
 //   flat barrier       as many steps as dissemination up to 4 ranks, and fewer messages
+//   staged_nodes       from where more cores read over a link between NUMA nodes than it feeds: simulated, docs/design/0010-numa.md
 //   Bruck              blocks of at most 256 bytes between 8 ranks or more
 constexpr std::string_view kBuiltIn =
     "all_reduce@shm[1-2]:0-16K=staged_one_shot,16K-=staged_two_shot;"
@@ -58,6 +59,11 @@ constexpr std::string_view kBuiltIn =
     "all_to_all@net[8-15]:0-2K=bruck;"
     "all_to_all@net[16-31]:0-4K=bruck;"
     "all_to_all@net[32-]:0-8K=bruck;"
+    "all_reduce@nodes[16-]:64K-=staged_nodes;"
+    "broadcast@nodes[16]:16M-=staged_nodes;"
+    "broadcast@nodes[17-]:64K-=staged_nodes;"
+    "all_gather@nodes[16-]:64K-=staged_nodes;"
+    "reduce_scatter@nodes[16-]:64K-=staged_nodes;"
     "all_reduce@shm[1-2]:16K-=shared;"
     "all_reduce@shm[3-]:32K-=shared;"
     "reduce@shm:16K-=shared;"
@@ -91,7 +97,8 @@ constexpr auto kNoEnd = std::numeric_limits<std::int64_t>::max();
 constexpr auto kAnyRanks = std::numeric_limits<std::int32_t>::max();
 
 bool matches(const Rule& rule, const Question& q) {
-  const bool here = q.one_host ? rule.shm : rule.net || (rule.hosts && q.several_hosts);
+  const bool here =
+      q.one_host ? rule.shm || (rule.nodes && q.several_nodes) : rule.net || (rule.hosts && q.several_hosts);
   return rule.collective == q.collective && here && q.ranks >= rule.min_ranks && q.ranks <= rule.max_ranks &&
          q.bytes >= rule.from && (q.bytes < rule.to || rule.to == kNoEnd);
 }
@@ -106,6 +113,8 @@ std::string_view declines(const Algorithm& algorithm, const Question& q) {
     return "not all ranks may read each other's memory (process_vm_readv)";
   if (algorithm.place == Place::several_hosts && !q.several_hosts)
     return "it needs several hosts, and several ranks on some of them";
+  if (algorithm.place == Place::several_nodes && !q.several_nodes)
+    return "it needs several NUMA nodes, and several ranks on some of them";
   if (algorithm.even_only && !q.even) return "it needs equal counts, and they differ";
   return {};
 }
@@ -120,7 +129,11 @@ std::string ranks_text(const Rule& rule) {
 }  // namespace
 
 std::string to_text(const Rule& rule) {
-  const std::string_view place = rule.hosts ? "@hosts" : rule.shm && rule.net ? "" : rule.shm ? "@shm" : "@net";
+  const std::string_view place = rule.hosts             ? "@hosts"
+                                 : rule.nodes           ? "@nodes"
+                                 : rule.shm && rule.net ? ""
+                                 : rule.shm             ? "@shm"
+                                                        : "@net";
   return fmt::format("{}{}{}:{}-{}={}", name_of(rule.collective), place, ranks_text(rule), format_size(rule.from),
                      rule.to == kNoEnd ? "" : format_size(rule.to), rule.algorithm->name);
 }

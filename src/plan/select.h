@@ -4,7 +4,8 @@
 ///   all_reduce@shm:0-16K=staged_one_shot,16K-=staged_two_shot;all_reduce@net:0-64K=recursive_doubling,64K-=ring;broadcast:0-=binomial
 ///
 /// A rule without @place is for both; @hosts is for groups on several hosts, some of them with several ranks, and @net for these and all others
-/// that do not share memory. all_reduce@shm[3-4]:... is for groups of 3 and 4 ranks only, [2] and [5-] likewise.
+/// that do not share memory; @nodes is for groups on several NUMA nodes of one host, some of them with several ranks, and @shm for these and
+/// all others that do. all_reduce@shm[3-4]:... is for groups of 3 and 4 ranks only, [2] and [5-] likewise.
 /// Ranges are [from, to) in bytes of the collective's size S (registry.h), with K, M, G as powers of 1024. Rules are separated
 /// by ";", ranges by ",". A later rule or range wins over an earlier one, so an override is simply appended. Decided on one rank for the whole group: the group shares the text, so ranks never disagree.
 
@@ -27,6 +28,7 @@ struct Question {
   bool shared_buffers = false;  ///< the callers' buffers lie in memory that unisono allocated
   bool peer_memory = false;     ///< all ranks can read each other's memory
   bool several_hosts = false;   ///< not one_host, but some ranks share memory
+  bool several_nodes = false;   ///< one_host, with several NUMA nodes, and some ranks share one
 };
 
 /// The answer, with its reason in words.
@@ -43,6 +45,7 @@ struct Rule {
   Collective collective = Collective::all_reduce;
   bool shm = true, net = true;  ///< the places it is for
   bool hosts = false;           ///< only for several hosts, some with several ranks; net is for these, too
+  bool nodes = false;           ///< only for several NUMA nodes, some with several ranks; shm is for these, too
   std::int32_t min_ranks = 1, max_ranks = 1;  ///< inclusive
   std::int64_t from = 0, to = 0;              ///< bytes, [from, to)
   const Algorithm* algorithm = nullptr;

@@ -85,11 +85,12 @@ class Parser {
     }
     if (const auto at = head.find('@'); at != std::string_view::npos) {
       const std::string_view place = trimmed(head.substr(at + 1));
-      if (place != "shm" && place != "net" && place != "hosts")
-        return error(place, fmt::format("no place \"{}\": there are shm, net and hosts", place));
+      if (place != "shm" && place != "net" && place != "hosts" && place != "nodes")
+        return error(place, fmt::format("no place \"{}\": there are shm, net, hosts and nodes", place));
       rule.shm = place == "shm";
       rule.net = place == "net";
       rule.hosts = place == "hosts";
+      rule.nodes = place == "nodes";
       head = trimmed(head.substr(0, at));
     }
     const auto collective = collective_from_name(head);
@@ -140,12 +141,13 @@ class Parser {
       return error(name, fmt::format("no algorithm \"{}\" for {}: there are {}", name, name_of(rule.collective),
                                      fmt::join(names_for(rule.collective), ", ")));
     }
-    if (needs_one_host(rule.algorithm->place) && !rule.shm) {
+    if (needs_one_host(rule.algorithm->place) && !rule.shm && !rule.nodes) {
       return error(name, fmt::format("{} needs shared memory and can never run under a rule for {}", name,
                                      rule.hosts ? "hosts" : "net"));
     }
     if (rule.algorithm->place == Place::several_hosts && !rule.net && !rule.hosts) {
-      return error(name, fmt::format("{} needs several hosts and can never run under a rule for shm", name));
+      return error(name, fmt::format("{} needs several hosts and can never run under a rule for {}", name,
+                                     rule.nodes ? "nodes" : "shm"));
     }
     rules_.push_back(rule);
     return {};

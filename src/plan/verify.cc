@@ -156,12 +156,16 @@ Report verify(const Algorithm& algorithm, const Shape& shape, bool windows) {
 }
 
 Report verify(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root, bool windows) {
-  if (algorithm.place != Place::several_hosts) return verify(algorithm, Shape{ranks, 0, root}, windows);
+  const bool nodes = algorithm.place == Place::several_nodes;
+  if (algorithm.place != Place::several_hosts && !nodes) return verify(algorithm, Shape{ranks, 0, root}, windows);
   Report report;
-  for (const std::vector<std::int32_t>& hosts : sample_hosts(ranks)) {
-    report = verify(algorithm, Shape{ranks, 0, root, hosts}, windows);
+  for (const std::vector<std::int32_t>& layout : sample_hosts(ranks)) {
+    Shape shape{ranks, 0, root};
+    (nodes ? shape.nodes : shape.hosts) = layout;
+    report = verify(algorithm, shape, windows);
     if (report.ok()) continue;
-    for (Violation& v : report.violations) v.text += fmt::format(" (hosts {})", fmt::join(hosts, " "));
+    for (Violation& v : report.violations)
+      v.text += fmt::format(" ({} {})", nodes ? "nodes" : "hosts", fmt::join(layout, " "));
     break;
   }
   return report;

@@ -72,7 +72,7 @@ struct VerifyOptions {
 Report verify(std::span<const Plan> plans, const VerifyOptions& options = {});
 
 /// Builds and verifies one algorithm for `ranks` and `root`, its closed form included; with `windows` also three slices in
-/// flight in windows of 1 and 2. An algorithm for several hosts with every layout of sample_hosts().
+/// flight in windows of 1 and 2. An algorithm for several hosts or nodes with every layout of sample_hosts().
 Report verify(const Algorithm& algorithm, std::int32_t ranks, std::int32_t root, bool windows = true);
 /// The same for one shape; its rank is not looked at.
 Report verify(const Algorithm& algorithm, const Shape& shape, bool windows = true);

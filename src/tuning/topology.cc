@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -23,6 +24,20 @@ std::string_view value_of(std::string_view text, std::string_view name) {
   line.remove_prefix(colon + 1);
   const auto first = line.find_first_not_of(" \t");
   return first == std::string_view::npos ? std::string_view{} : line.substr(first);
+}
+
+/// What layout_text() made, from the line that begins so.
+std::vector<std::int32_t> runs_of(std::string_view topology, std::string_view begin) {
+  std::vector<std::int32_t> numbers;
+  const auto line = topology.find(begin);
+  if (line == std::string_view::npos) return numbers;
+  const auto text = topology.substr(line + begin.size());
+  std::istringstream runs(std::string(text.substr(0, text.find('\n'))));
+  std::int32_t number = 0;
+  std::size_t ranks = 0;
+  for (char times = 0; runs >> number >> times >> ranks && times == 'x' && ranks <= (1u << 24);)
+    numbers.insert(numbers.end(), ranks, number);
+  return numbers;
 }
 
 }  // namespace
@@ -51,9 +66,12 @@ std::string layout_text(std::span<const std::int32_t> hosts) {
 }
 
 std::string describe(std::string_view version, std::string_view transport, std::span<const Place> ranks) {
-  std::vector<std::int32_t> hosts;
+  std::vector<std::int32_t> hosts, nodes;
   for (const Place& rank : ranks) hosts.push_back(rank.machine);
+  for (const Place& rank : ranks) nodes.push_back(rank.node);
   std::string text = fmt::format("unisono {} over {}\nranks {}\n", version, transport, layout_text(hosts));
+  if (std::any_of(nodes.begin(), nodes.end(), [](std::int32_t node) { return node >= 0; }))
+    text += fmt::format("nodes {}\n", layout_text(nodes));
   std::set<std::int32_t> told;
   for (const Place& rank : ranks)
     if (told.insert(rank.machine).second)
@@ -62,16 +80,13 @@ std::string describe(std::string_view version, std::string_view transport, std::
   return text;
 }
 
-std::vector<std::int32_t> hosts_of(std::string_view topology) {
-  std::vector<std::int32_t> hosts;
-  const auto line = topology.find("\nranks ");
-  if (line == std::string_view::npos) return hosts;
-  std::istringstream runs(std::string(topology.substr(line + 7, topology.find('\n', line + 1) - line - 7)));
-  std::int32_t host = 0;
-  std::size_t ranks = 0;
-  for (char times = 0; runs >> host >> times >> ranks && times == 'x' && ranks <= (1u << 24);)
-    hosts.insert(hosts.end(), ranks, host);
-  return hosts;
+std::vector<std::int32_t> hosts_of(std::string_view topology) { return runs_of(topology, "\nranks "); }
+std::vector<std::int32_t> nodes_of(std::string_view topology) { return runs_of(topology, "\nnodes "); }
+
+bool several_nodes(std::string_view topology) {
+  const auto nodes = nodes_of(topology);
+  const std::set<std::int32_t> different(nodes.begin(), nodes.end());
+  return different.size() > 1 && different.size() < nodes.size() && *different.begin() >= 0;
 }
 
 std::string key_of(std::string_view topology) {

@@ -142,7 +142,7 @@ TEST(SelectorErrors, ShowThePlace) {
 
 TEST(SelectorErrors, SayWhatIsWrong) {
   EXPECT_THAT(error_of("allreduce:0-=ring"), HasSubstr("no collective \"allreduce\": there are all_reduce, reduce"));
-  EXPECT_THAT(error_of("all_reduce@gpu:0-=ring"), HasSubstr("no place \"gpu\": there are shm, net and hosts"));
+  EXPECT_THAT(error_of("all_reduce@gpu:0-=ring"), HasSubstr("no place \"gpu\": there are shm, net, hosts and nodes"));
   EXPECT_THAT(error_of("all_reduce"), HasSubstr("a rule is collective:from-to=algorithm"));
   EXPECT_THAT(error_of("all_reduce:ring"), HasSubstr("\"ring\" is not from-to=algorithm"));
   EXPECT_THAT(error_of("all_reduce:8K-4K=ring"), HasSubstr("the range 8K-4K is empty"));

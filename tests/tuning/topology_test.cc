@@ -34,6 +34,26 @@ TEST(Topology, ChangesWithEverythingThatMatters) {
   }
 }
 
+TEST(Topology, SaysWhichNodesWhereRanksKnow) {
+  auto places = kTwoByTwo;
+  for (Place& place : places) place.machine = 0;
+  const std::string without = describe("1", "shm", places);
+  places[0].node = places[1].node = 1;
+  places[2].node = places[3].node = 0;
+  const std::string with = describe("1", "shm", places);
+  EXPECT_THAT(with, HasSubstr("ranks 0x4\nnodes 1x2 0x2\nhost 0"));
+  EXPECT_EQ(nodes_of(with), (std::vector<std::int32_t>{1, 1, 0, 0}));
+  EXPECT_EQ(hosts_of(with), (std::vector<std::int32_t>{0, 0, 0, 0}));
+  EXPECT_TRUE(several_nodes(with));
+  EXPECT_TRUE(nodes_of(without).empty());
+  EXPECT_FALSE(several_nodes(without));
+  places[3].node = -1;
+  EXPECT_FALSE(several_nodes(describe("1", "shm", places))) << "one does not know";
+  places.resize(3);
+  places[0].node = 3;
+  EXPECT_FALSE(several_nodes(describe("1", "shm", places))) << "one rank on each";
+}
+
 TEST(Topology, RunsOfRanksAreShort) {
   EXPECT_EQ(layout_text(std::vector<std::int32_t>(128, 0)), "0x128");
   EXPECT_EQ(layout_text(std::vector<std::int32_t>{0, 1, 0, 1, 1}), "0x1 1x1 0x1 1x2");

@@ -1,3 +1,4 @@
+#include "plan/host_map.h"
 #include "plan/patterns.h"
 
 /// All inputs are in shared memory: everybody copies all others' blocks straight from there, starting at the next rank so that
@@ -16,7 +17,7 @@ Plan shared(const Shape& shape) {
   if (n > 1) share_all(b, kExposesIn);
   b.copy(PlanBuilder::out(r), PlanBuilder::in(0));
   if (n == 1) return std::move(b).build();
-  for (std::int32_t i = 1; i < n; i++) b.get(PlanBuilder::out((r + i) % n), b.in_of((r + i) % n, 0));
+  for (const std::int32_t q : nearest_first(shape)) b.get(PlanBuilder::out(q), b.in_of(q, 0));
   b.signal(0);
   wait_for_others(b, 0);
   return std::move(b).build();

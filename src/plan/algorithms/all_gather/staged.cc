@@ -1,7 +1,8 @@
+#include "plan/host_map.h"
 #include "plan/patterns.h"
 
-/// All ranks share memory: everybody stages its block and fetches all others', starting at the next rank so that not all
-/// read the same stage at once.
+/// All ranks share memory: everybody stages its block and fetches all others', those of its own NUMA node first, starting at the next rank so
+/// that not all read the same stage at once.
 ///
 ///   rank 0   put | signal 0 | copy own | wait 1, get 1 | wait 2, get 2
 ///
@@ -17,8 +18,7 @@ Plan staged(const Shape& shape) {
     b.signal(0);
   }
   b.copy(PlanBuilder::out(r), PlanBuilder::in(0));
-  for (std::int32_t i = 1; i < n; i++) {
-    const std::int32_t q = (r + i) % n;
+  for (const std::int32_t q : nearest_first(shape)) {
     b.wait(q, 0);
     b.get(PlanBuilder::out(q), q, 0);
   }

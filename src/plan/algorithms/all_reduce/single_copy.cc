@@ -1,3 +1,4 @@
+#include "plan/host_map.h"
 #include "plan/patterns.h"
 
 /// The ranks read each other's memory through the kernel, wherever it lies. Rank b owns block b.
@@ -23,8 +24,7 @@ Plan single_copy(const Shape& shape) {
   for (std::int32_t q = 0; q < n; q++) inputs.push_back(b.in_of(q, r));
   b.reduce({PlanBuilder::out(r)}, inputs, true);
   b.signal(0);
-  for (std::int32_t i = 1; i < n; i++) {
-    const std::int32_t owner = (r + i) % n;
+  for (const std::int32_t owner : nearest_first(shape)) {
     b.wait(owner, 0);
     b.get(PlanBuilder::out(owner), b.out_of(owner, owner));
   }

@@ -1,3 +1,4 @@
+#include "plan/host_map.h"
 #include "plan/patterns.h"
 
 /// All ranks share memory. Rank b owns block b.
@@ -34,8 +35,7 @@ Plan staged_two_shot(const Shape& shape) {
   for (std::int32_t i = 1; i < n; i++) b.wait(b.around(r - i), 0);
   b.reduce({PlanBuilder::out(r), PlanBuilder::stage(r, r)}, partials, true);
   b.signal(1);
-  for (std::int32_t i = 1; i < n; i++) {
-    const std::int32_t owner = (r + i) % n;
+  for (const std::int32_t owner : nearest_first(shape)) {
     b.wait(owner, 1);
     b.get(PlanBuilder::out(owner), owner, owner);
   }

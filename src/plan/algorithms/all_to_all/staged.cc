@@ -1,3 +1,4 @@
+#include "plan/host_map.h"
 #include "plan/patterns.h"
 
 /// All ranks share memory: everybody stages the blocks for others and fetches the blocks meant for it, starting at the
@@ -21,8 +22,7 @@ Plan staged(const Shape& shape) {
     b.signal(0);
   }
   b.copy(PlanBuilder::out(r), PlanBuilder::in(r));
-  for (std::int32_t i = 1; i < n; i++) {
-    const std::int32_t q = (r + i) % n;
+  for (const std::int32_t q : nearest_first(shape)) {
     b.wait(q, 0);
     b.get(PlanBuilder::out(q), q, place_without_own(r, q));
   }
