@@ -37,8 +37,16 @@ std::vector<std::int64_t> sizes_of(const PlanOptions& o) {
   return sizes;
 }
 
-/// One algorithm; all that can run on these hosts; or the ones that the library would choose, by size.
-std::vector<const plan::Algorithm*> candidates(const PlanOptions& o, const std::vector<std::int32_t>& hosts) {
+/// --hosts or --per-host; one for all where the model is of one host.
+std::vector<std::int32_t> hosts_of(const PlanOptions& o, const simulate::Model& model) {
+  auto hosts = cli::hosts_of(o);
+  if (hosts.empty() && model.numa.nodes > 0) hosts.resize(static_cast<std::size_t>(o.ranks), 0);
+  return hosts;
+}
+
+/// One algorithm, or all that can run on these hosts.
+std::vector<const plan::Algorithm*> candidates(const PlanOptions& o, const std::vector<std::int32_t>& hosts,
+                                               const simulate::Model& model) {
   const Collective collective = collective_of(o);
   if (o.algorithm != "all" && !o.algorithm.empty()) return {&named_algorithm(o)};
   const std::int32_t count = hosts.empty() ? o.ranks : hosts.back() + 1;
@@ -47,6 +55,7 @@ std::vector<const plan::Algorithm*> candidates(const PlanOptions& o, const std::
     if (a.collective != collective) continue;
     if (plan::needs_one_host(a.place) ? count != 1 : false) continue;
     if (a.place == plan::Place::several_hosts && (count == 1 || count == o.ranks)) continue;
+    if (a.place == plan::Place::several_nodes && model.numa.nodes < 2) continue;
     found.push_back(&a);
   }
   return found;
@@ -66,15 +75,18 @@ std::vector<Row> rows_of(const PlanOptions& o, const simulate::Model& model) {
   options.how = o.how == "every-rank" ? simulate::How::every_rank
                 : o.how == "one-host" ? simulate::How::one_host
                                       : simulate::How::automatic;
-  const std::vector<std::int32_t> hosts = hosts_of(o);
+  const std::vector<std::int32_t> hosts = hosts_of(o, model), nodes = nodes_of(o);
   std::vector<Row> rows;
-  for (const plan::Algorithm* algorithm : candidates(o, hosts)) {
-    const auto simulation = simulate::Simulation::make(*algorithm, {o.ranks, 0, o.root, hosts}, model);
+  for (const plan::Algorithm* algorithm : candidates(o, hosts, model)) {
+    const auto simulation = simulate::Simulation::make(*algorithm, {o.ranks, 0, o.root, hosts, nodes}, model);
     for (const std::int64_t bytes : sizes_of(o)) {
       Row row{algorithm, bytes, std::nullopt, {}};
       const auto answer = simulation ? simulation->time(bytes, options) : Result<simulate::Answer>(simulation.status());
       if (answer) row.answer = *answer;
       row.text = answer ? simulation->describe(*answer) : "not simulated: " + answer.status().message();
+      if (answer && model.numa.nodes > 1)
+        row.text +=
+            fmt::format("; {:.4g} S between nodes", answer->timing.crossed / std::max(1.0, static_cast<double>(bytes)));
       rows.push_back(std::move(row));
     }
   }
@@ -111,12 +123,13 @@ nlohmann::ordered_json to_json(const PlanOptions& o, const simulate::Model& mode
                {"queue_us", t.path.queue * 1e6}};
   j["busiest"] = t.busiest;
   j["busiest_share"] = t.seconds > 0 ? t.busy / t.seconds : 0;
+  if (model.numa.nodes > 0) j["bytes_between_nodes"] = t.crossed;
   j["events"] = t.events;
   return j;
 }
 
 void print_table(const PlanOptions& o, const simulate::Model& model, const std::vector<Row>& rows) {
-  const auto hosts = hosts_of(o);
+  const auto hosts = hosts_of(o, model);
   fmt::print("# {} between {} ranks on {} hosts\n# {}\n", o.collective, o.ranks,
              hosts.empty() ? o.ranks : hosts.back() + 1, simulate::to_text(model));
   fmt::print("# {:<22} {:>9} {:>12} {:>9} {:>10}   {:>8} {:>7} {:>7} {:>7} {:>6}  {:<32}  {}\n", "", "bytes", "time",

@@ -16,6 +16,7 @@ Run::Run(const Model& model, const World& world, Fabric fabric, Picture picture,
       world_(world),
       fabric_(std::move(fabric)),
       fair_(model.fair ? fabric_.links() : 0),
+      memory_(model.numa, world.shape.nodes),
       picture_(picture),
       slicing_(slicing) {
   slices_ = static_cast<std::int32_t>(slices_of(slicing));
@@ -68,6 +69,10 @@ void Run::happen(std::uint32_t index) {
       return on_link(index);
     case Kind::arrived:
       return on_arrived(index);
+    case Kind::idle:
+      nodes_[t.node].looked_after = false;
+      free_.push_back(index);
+      return look_after(tasks_[index].node);
     case Kind::opened:
       open_++;
       path_ = t.path;
@@ -143,13 +148,18 @@ void Run::begin(const Ready& what) {
     case OpCode::send:
       return send(what, op);
     case OpCode::copy:
-      return occupy(what, op.additions == 0 ? 0 : model_.copy * bytes_of(op.blocks, what.slice));
     case OpCode::put:
     case OpCode::get:
-      return occupy(what, model_.copy * bytes_of(op.blocks, what.slice));
     case OpCode::reduce:
-      return occupy(what, model_.gamma * op.additions * bytes_of(op.blocks, what.slice));
+      if (memory_.known() && op.touches != op.touches_end) return queue_for_memory(what);
+      return occupy(what, work_of(op, what.slice));
   }
+}
+
+double Run::work_of(const Op& op, std::int32_t slice) const {
+  const double bytes = bytes_of(op.blocks, slice);
+  if (op.op == OpCode::reduce) return model_.gamma * op.additions * bytes;
+  return op.op == OpCode::copy && op.additions == 0 ? 0 : model_.copy * bytes;
 }
 
 void Run::finish(const Ready& what) {
@@ -221,6 +231,11 @@ void Run::describe_busiest() {
   const auto [link, busy] = fabric_.busiest();
   timing_.busiest = fabric_.name_of(link);
   timing_.busy = busy;
+  timing_.crossed = memory_.crossed();
+  if (auto [name, seconds] = memory_.busiest(); seconds > timing_.busy) {
+    timing_.busiest = std::move(name);
+    timing_.busy = seconds;
+  }
   for (std::size_t v = 0; v < nodes_.size(); v++) {
     if (nodes_[v].busy <= timing_.busy) continue;
     timing_.busiest = fmt::format("processor of rank {}", v);

@@ -29,8 +29,9 @@ struct Timing {
   double seconds = 0;  ///< until the last rank is done
   std::int32_t last_rank = 0;
   Path path;
-  std::string busiest;      ///< a port, a link or a rank's processor
+  std::string busiest;      ///< a port, a link, a memory or a rank's processor
   double busy = 0;          ///< seconds
+  double crossed = 0;       ///< bytes that went from one NUMA node to another
   std::int64_t events = 0;  ///< what was simulated
 };
 

@@ -14,9 +14,10 @@ void Run::signal(const Ready& what, const Target& target) {
   t.op = target.op;
   t.to_op = 0;
   t.path = path_;
-  t.path.latency += model_.local.L;
+  const double latency = model_.local.L + memory_.latency(what.node, target.to);
+  t.path.latency += latency;
   t.path.messages++;
-  schedule(index, now_ + model_.local.L);
+  schedule(index, now_ + latency);
 }
 
 void Run::send(const Ready& what, const Op& op) {
@@ -50,8 +51,13 @@ void Run::on_sent(std::uint32_t index) {
   double done = now_;
   if (t.local) {
     t.kind = Kind::arrived;
-    t.path.latency += model_.local.L;
-    schedule(index, now_ + model_.local.L);
+    const double latency = model_.local.L + memory_.latency(t.node, t.to);
+    // The receiver reads it out of the sender's memory.
+    const double through =
+        memory_.known() ? memory_.read(memory_.node_of(t.node), memory_.node_of(t.to), t.bytes, now_) : now_;
+    t.path.latency += latency;
+    t.path.queue += through - now_;
+    schedule(index, through + latency);
   } else {
     fabric_.route(nodes_[t.node].host, nodes_[t.to].host, t.shift, t.route);
     t.hop = 0;

@@ -71,6 +71,15 @@ void add_topology(Text& text, const Topology& t) {
   text.per_byte("link", t.link, usual.link);
 }
 
+void add_numa(Text& text, const Numa& numa) {
+  if (numa.nodes == 0) return;
+  text.part("numa");
+  text.word(fmt::format("{}x{}", numa.nodes, numa.cores));
+  text.per_byte("link", numa.link, -1);
+  text.time("L", numa.L, -1);
+  text.per_byte("memory", numa.memory, -1);
+}
+
 }  // namespace
 
 std::string to_text(const Model& m) {
@@ -101,6 +110,7 @@ std::string to_text(const Model& m) {
     text.per_byte("G", m.local.G, -1);
   }
   add_topology(text, m.topology);
+  add_numa(text, m.numa);
   return std::move(text).take();
 }
 

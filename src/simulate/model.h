@@ -32,6 +32,16 @@ struct Wire {
   friend bool operator==(const Wire&, const Wire&) = default;
 };
 
+/// A host with several NUMA nodes. Ranks sit on them as plan::Shape::nodes says.
+struct Numa {
+  std::int32_t nodes = 0;  ///< 0: a host's memory is never busy
+  std::int32_t cores = 0;  ///< of each
+  double link = 0;         ///< seconds a byte from one node to another, each way for itself; all ranks share it
+  double L = 0;            ///< seconds more until a rank on another node sees what was written
+  double memory = 0;  ///< seconds a byte read from or written to a node's memory; all who do share it. 0: never busy
+  friend bool operator==(const Numa&, const Numa&) = default;
+};
+
 struct Model {
   bool alpha_beta = false;  ///< how it was written, and is printed
   Wire network;
@@ -44,11 +54,13 @@ struct Model {
   double buffer =
       4 << 20;  ///< a sender is done with a message once no more than so many bytes wait in front of its host's port
   Topology topology;
+  Numa numa;
   friend bool operator==(const Model&, const Model&) = default;
 };
 
 /// "alpha-beta:alpha=20us,beta=8ns/B", "loggp:L=1.2us,o=0.3us,g=0.4us,G=0.04ns/B,gamma=0.1ns/B+fat-tree:k=8,taper=2",
-/// a preset: "10g", "10g:gamma=0+torus:8x8x8"; parts are separated by +: the network first, then local:L=..,o=..,G=.. and a topology. A name
+/// a preset: "10g", "10g:gamma=0+torus:8x8x8"; parts are separated by +: the network first, then local:L=..,o=..,G=.. and a topology, or
+/// numa:2x64,link=64GB/s (nodes x cores), which may be all there is. A name
 /// that ends in .json is a file's: an object with the same names ({"loggp": {"L": "1us"}, "fat-tree": {"k": 8}}); this function is given its
 /// text, which begins with "{". An error shows what was not understood and what can be written there.
 Result<Model> parse_model(std::string_view text);

@@ -165,6 +165,24 @@ Status fill_torus(Topology& t, std::vector<Value> values) {
   return fields.fill(values);
 }
 
+/// Magnitudes of two sockets of a present server; memory is not in the way unless somebody says so.
+Status fill_numa(Numa& numa, std::vector<Value> values) {
+  numa.link = 1 / 64e9;
+  numa.L = 150e-9;
+  Fields fields("numa");
+  fields.per_byte("link", numa.link).time("L", numa.L).per_byte("memory", numa.memory);
+  const auto sides = values.empty() ? std::vector<std::string_view>{} : split(values[0].text, 'x');
+  if (sides.size() != 2 || !(values[0].name.empty() || values[0].name == "sides"))
+    return Status::invalid("numa: write nodes x cores first: numa:2x64");
+  Fields wholes("numa");
+  wholes.whole("nodes", numa.nodes).whole("cores", numa.cores);
+  UNISONO_TRY(wholes.fill({{"nodes", std::string(sides[0])}, {"cores", std::string(sides[1])}}));
+  if (numa.nodes < 1 || numa.cores < 1 || numa.nodes > 1024)
+    return Status::invalid(fmt::format("numa:{}: from 1 to 1024 nodes, of at least one core", values[0].text));
+  values.erase(values.begin());
+  return fields.fill(values);
+}
+
 Status fill_topology(Topology& t, const Part& part) {
   Fields fields(part.name);
   fields.time("hop", t.hop).per_byte("link", t.link);
@@ -185,6 +203,10 @@ Status fill(Model& m, const std::vector<Part>& parts) {
   const Part& first = parts.front();
   bool known = first.name == "loggp" || first.name == "alpha-beta";
   if (known) UNISONO_TRY(fill_network(m, first));
+  if (first.name == "numa") {
+    known = true;
+    UNISONO_TRY(fill_numa(m.numa, first.values));
+  }
   for (const Preset& preset : presets()) {
     if (preset.name != first.name) continue;
     UNISONO_TRY(fill(m, parts_of_text(preset.text)));
@@ -194,6 +216,7 @@ Status fill(Model& m, const std::vector<Part>& parts) {
   if (!known) {
     std::vector<std::string_view> names{"loggp", "alpha-beta"};
     for (const Preset& preset : presets()) names.push_back(preset.name);
+    names.push_back("numa");
     return Status::invalid(fmt::format("no network \"{}\": there are {}", first.name, fmt::join(names, ", ")));
   }
   for (std::size_t i = 1; i < parts.size(); i++) {
@@ -203,9 +226,11 @@ Status fill(Model& m, const std::vector<Part>& parts) {
           Fields(name).time("L", m.local.L).time("o", m.local.o).per_byte("G", m.local.G).fill(parts[i].values));
     } else if (name == "fat-tree" || name == "dragonfly" || name == "torus") {
       UNISONO_TRY(fill_topology(m.topology, parts[i]));
+    } else if (name == "numa") {
+      UNISONO_TRY(fill_numa(m.numa, parts[i].values));
     } else if (name != "crossbar") {
       return Status::invalid(
-          fmt::format("no part \"{}\": there are local, crossbar, fat-tree, dragonfly, torus", name));
+          fmt::format("no part \"{}\": there are local, crossbar, fat-tree, dragonfly, torus, numa", name));
     }
   }
   return {};

@@ -9,6 +9,7 @@
 
 #include "simulate/engine.h"
 #include "simulate/fair.h"
+#include "simulate/memory.h"
 
 namespace unisono::simulate {
 
@@ -19,6 +20,7 @@ enum class Kind : std::uint8_t {
   arrived,    ///< its last byte is in the receiver's host
   delivered,  ///< a step's message, signal, or own work is done
   freed,      ///< a send is done: what is left of it fits into the buffer
+  idle,       ///< a processor has nothing to do: it takes what waits for it
   opened      ///< all ranks are done with a slice: its slot is free (staged plans)
 };
 
@@ -51,15 +53,25 @@ struct Slot {
   std::uint32_t left = 0;  ///< steps that are not done
 };
 
+struct Ready {
+  std::int32_t node, slice;
+  std::uint32_t op;
+};
+
+/// Work that a busy processor has not begun.
+struct Waiting {
+  Ready what;
+  Path path;
+  double since;
+};
+
 struct Node {
   double processor = 0, busy = 0;  ///< free from; busy for so long
   std::int32_t next = 0, retired = 0;
   std::int32_t host = 0;
-};
-
-struct Ready {
-  std::int32_t node, slice;
-  std::uint32_t op;
+  /// Where memory can be busy: work whose end nobody knows before it begins. Oldest slice first.
+  std::vector<Waiting> waiting;
+  bool looked_after = false;  ///< an `idle` will come
 };
 
 class Run {
@@ -114,6 +126,13 @@ class Run {
   /// When the processor is done with what takes `seconds` and could begin now; `path` is told.
   double reserve(std::int32_t v, double seconds, Path& path);
   void occupy(const Ready& what, double seconds);
+  /// Seconds that a processor has to do with a step on memory.
+  double work_of(const Op& op, std::int32_t slice) const;
+
+  // ---- memory
+  void queue_for_memory(const Ready& what);
+  void look_after(std::int32_t v);
+  void use_memory(const Ready& what, const Path& path);
 
   // ---- messages
   void signal(const Ready& what, const Target& target);
@@ -146,6 +165,7 @@ class Run {
   const World& world_;
   Fabric fabric_;
   FairLinks fair_;
+  Memory memory_;
   Picture picture_;
   Slicing slicing_;
   std::int32_t slices_ = 1, window_ = 1, copies_ = 1, open_ = 1;

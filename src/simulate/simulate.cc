@@ -5,9 +5,39 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/host_map.h"
 #include "simulate/fabric.h"
 
 namespace unisono::simulate {
+
+namespace {
+
+/// Gives every rank a NUMA node of the model, neighbours in number together, where the shape does not say which.
+Status seat(plan::Shape& shape, std::int32_t hosts, const Numa& numa) {
+  if (numa.nodes == 0) {
+    shape.nodes.clear();  // nothing is known of what is between them
+    return {};
+  }
+  if (hosts > 1) return Status::invalid(fmt::format("NUMA nodes are simulated for one host, and there are {}", hosts));
+  if (shape.nodes.empty())
+    for (std::int64_t q = 0; q < shape.ranks; q++)
+      shape.nodes.push_back(static_cast<std::int32_t>(q * numa.nodes / shape.ranks));
+  std::vector<std::int32_t> seats(static_cast<std::size_t>(numa.nodes), 0);
+  for (const std::int32_t node : shape.nodes) {
+    if (node >= numa.nodes) return Status::invalid(fmt::format("the model has {} NUMA nodes", numa.nodes));
+    if (++seats[static_cast<std::size_t>(node)] > numa.cores)
+      return Status::invalid(
+          fmt::format("more than {} ranks on NUMA node {}, which has as many cores", numa.cores, node));
+  }
+  return {};
+}
+
+bool several_nodes(const plan::Shape& shape) {
+  const plan::HostMap map = plan::HostMap::of_nodes(shape);
+  return map.count() > 1 && map.count() < shape.ranks;
+}
+
+}  // namespace
 
 Result<Simulation> Simulation::make(const plan::Algorithm& algorithm, plan::Shape shape, const Model& model) {
   if (shape.hosts.empty()) {
@@ -19,6 +49,9 @@ Result<Simulation> Simulation::make(const plan::Algorithm& algorithm, plan::Shap
     return Status::invalid(fmt::format("it needs shared memory, and there are {} hosts", hosts));
   if (algorithm.place == plan::Place::several_hosts && (hosts == 1 || hosts == shape.ranks))
     return Status::invalid("it needs several hosts, and several ranks on some of them");
+  UNISONO_TRY(seat(shape, hosts, model.numa));
+  if (algorithm.place == plan::Place::several_nodes && !several_nodes(shape))
+    return Status::invalid("it needs several NUMA nodes, and several ranks on some of them");
   auto world = build_world(algorithm, shape);
   if (!world) return world.status();
   return Simulation(std::move(world).value(), model);

@@ -6,8 +6,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "simulate/program.h"
-
 namespace unisono::simulate {
 
 namespace {
@@ -55,6 +53,7 @@ class Builder {
   plan::Plan plan_of(std::int32_t rank) const {
     plan::Shape shape{world_.shape.ranks, 0, world_.shape.root, {}};
     shape.rank = rank;
+    shape.nodes = world_.shape.nodes;
     if (algorithm_.place == plan::Place::several_hosts) shape.hosts = world_.shape.hosts;  // others do not look at it
     return algorithm_.build(shape);
   }
@@ -146,7 +145,11 @@ class Builder {
     world_.successors.resize(at + program.needs.size());
     for (std::size_t i = 0; i < program.lines.size(); i++) {
       const Line& line = program.lines[i];
-      Op op{line.op, line.blocks, line.additions, line.needs_end - line.needs, at, at, 0, 0};
+      Op op{line.op, line.blocks, line.additions, line.needs_end - line.needs, at, at, 0, 0, 0, 0};
+      op.touches = static_cast<std::uint32_t>(world_.touches.size());
+      world_.touches.insert(world_.touches.end(), program.touches.begin() + line.touches,
+                            program.touches.begin() + line.touches_end);
+      op.touches_end = static_cast<std::uint32_t>(world_.touches.size());
       if (line.op == OpCode::recv || line.op == OpCode::wait) op.needs++;
       at += count[i];
       world_.ops.push_back(op);

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "plan/ir.h"
 #include "plan/registry.h"
+#include "simulate/program.h"
 
 namespace unisono::simulate {
 
@@ -25,6 +26,7 @@ struct Op {
   std::uint32_t needs = 0;     ///< steps before it, and a message or signal for recv and wait
   std::uint32_t successors = 0, successors_end = 0;  ///< in World::successors, as numbers of the same class's steps
   std::uint32_t targets = 0, targets_end = 0;        ///< send and signal: in World::targets
+  std::uint32_t touches = 0, touches_end = 0;        ///< work on memory: in World::touches
 };
 
 /// Where a message or signal arrives: step `op` of class `to`, `shift` hosts further.
@@ -42,8 +44,9 @@ struct World {
   std::vector<std::uint32_t> first;  ///< by class and one more: its steps in ops
   std::vector<std::uint32_t> successors;
   std::vector<Target> targets;
-  std::int64_t messages = 0;  ///< of all ranks, for one slice
-  std::int32_t compared = 0;  ///< plans that were compared to find the symmetry
+  std::vector<Touch> touches;  ///< where the shape has NUMA nodes
+  std::int64_t messages = 0;   ///< of all ranks, for one slice
+  std::int32_t compared = 0;   ///< plans that were compared to find the symmetry
 
   std::uint32_t size_of(std::int32_t c) const {
     return first[static_cast<std::size_t>(c) + 1] - first[static_cast<std::size_t>(c)];

@@ -158,7 +158,8 @@ TEST(Simulation, EveryAlgorithmEnds) {
       if (plan::needs_one_host(algorithm.place) ? per_host != 12
                                                 : algorithm.place == plan::Place::several_hosts && per_host != 2)
         continue;
-      const Simulation simulation = simulation_of(algorithm.collective, algorithm.name.data(), 12, "10g", per_host);
+      const char* model = algorithm.place == plan::Place::several_nodes ? "10g+numa:2x6" : "10g";
+      const Simulation simulation = simulation_of(algorithm.collective, algorithm.name.data(), 12, model, per_host);
       for (const std::int64_t bytes : {0, 8, 30 << 20}) EXPECT_GT(answer_of(simulation, bytes).timing.seconds, 0);
     }
 }
