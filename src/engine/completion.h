@@ -52,6 +52,11 @@ class Completion {
   Callbacks callbacks_;
 };
 
+/// Once the lock is gone under which they were gathered.
+inline void run(const Completion::Callbacks& callbacks) {
+  for (const auto& c : callbacks) c();
+}
+
 /// Callbacks gathered under a lock, run after it.
 class Deferred {
  public:

@@ -18,10 +18,6 @@ namespace {
 constexpr std::size_t kFewSockets = 4;
 /// One look in so many is one at everything; a socket that would take no more is tried again with every few.
 constexpr std::uint32_t kQuickLooks = 32, kWriteAgain = 4;
-/// Run callbacks after the lock is gone.
-void run(Completion::Callbacks callbacks) {
-  for (auto& c : callbacks) c();
-}
 }  // namespace
 
 Messenger::Messenger(PeerId self, std::vector<std::unique_ptr<transport::Transport>> transports,

@@ -10,12 +10,6 @@ namespace unisono::engine {
 
 using transport::MutablePart;
 
-namespace {
-void run(Completion::Callbacks callbacks) {
-  for (auto& c : callbacks) c();
-}
-}  // namespace
-
 Messenger::GroupState* Messenger::find(std::uint64_t id) {
   const auto it = groups_.find(id);
   return it == groups_.end() ? nullptr : &it->second;

@@ -12,9 +12,9 @@ namespace unisono::detail {
 
 namespace {
 
-constexpr std::int64_t kTag = std::numeric_limits<std::int64_t>::min() + 4712;
+constexpr std::int64_t kStreamsTag = std::numeric_limits<std::int64_t>::min() + 4712;
 constexpr std::array kCandidates{1, 2, 4};
-constexpr int kTurns = 5, kWarm = 1;
+constexpr int kStreamsTurns = 5, kWarm = 1;
 constexpr double kPortionSeconds = 8e-3;
 constexpr std::uint64_t kLeast = 512 << 10, kMost = 8 << 20;
 /// More streams are more calls into the kernel and more memory there: they have to be worth it.
@@ -37,7 +37,7 @@ class Trial {
     std::memcpy(data_.data(), &portion, sizeof portion);
     send(sizeof portion);
     std::array<std::vector<double>, kCandidates.size()> times;
-    for (int turn = 0; turn < kWarm + kTurns; turn++)
+    for (int turn = 0; turn < kWarm + kStreamsTurns; turn++)
       for (std::size_t c = 0; c < kCandidates.size(); c++) {
         const double taken = timed(kCandidates[c], portion);
         if (turn >= kWarm && messenger_.streams(peer_) >= kCandidates[c]) times[c].push_back(taken);
@@ -51,7 +51,7 @@ class Trial {
     send(1);
     receive(sizeof portion);
     std::memcpy(&portion, data_.data(), sizeof portion);
-    for (std::size_t i = 0; i < (kWarm + kTurns) * kCandidates.size(); i++) {
+    for (std::size_t i = 0; i < (kWarm + kStreamsTurns) * kCandidates.size(); i++) {
       receive(std::min(portion, kMost));
       send(8);
     }
@@ -82,11 +82,11 @@ class Trial {
     return std::chrono::duration<double>(clock.now() - start).count();
   }
   void send(std::size_t bytes) {
-    group_.wait(group_.send(std::span(data_).first(bytes), other_, kTag), group_.default_timeout(), "measuring streams",
-                true);
+    group_.wait(group_.send(std::span(data_).first(bytes), other_, kStreamsTag), group_.default_timeout(),
+                "measuring streams", true);
   }
   void receive(std::size_t bytes) {
-    group_.wait(group_.receive(std::span(data_).first(bytes), other_, kTag), group_.default_timeout(),
+    group_.wait(group_.receive(std::span(data_).first(bytes), other_, kStreamsTag), group_.default_timeout(),
                 "measuring streams", true);
   }
 

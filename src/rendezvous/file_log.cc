@@ -17,7 +17,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-constexpr std::string_view kMagic = "unisono1";
+constexpr std::string_view kFileMagic = "unisono1";
 constexpr std::size_t kHeadBytes = 8;   // length and checksum
 constexpr std::size_t kFixedBytes = 5;  // operation and length of the key
 constexpr std::size_t kMaxRecordBytes = kFixedBytes + kMaxKeyBytes + kMaxValueBytes;
@@ -116,7 +116,7 @@ Status FileLog::read_new(const Apply& apply) {
   }
   std::span<const std::byte> rest(bytes);
   if (read_ == 0) {
-    const auto magic = std::as_bytes(std::span(kMagic));
+    const auto magic = std::as_bytes(std::span(kFileMagic));
     const std::size_t n = std::min(rest.size(), magic.size());
     if (!std::equal(magic.begin(), magic.begin() + static_cast<std::ptrdiff_t>(n), rest.begin()))
       return Status::invalid(
