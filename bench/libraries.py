@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).resolve().parent / "peers"
 ROOT = PROGRAMS.parent.parent
-NAMES = ("limit", "unisono", "shared", "python", "gloo", "openmpi", "mpich")
+NAMES = ("limit", "unisono", "shared", "registered", "python", "gloo", "openmpi", "mpich")
 TIME_LIMIT = 600  # seconds of one turn; a hang is a failure
 
 
@@ -146,6 +146,14 @@ class UnisonoShared(Unisono):
     name = "shared"
     title = "unisono, shared buffers"
     memory = "shared"
+
+
+class UnisonoRegistered(Unisono):
+    """The same on ordinary memory that was registered."""
+
+    name = "registered"
+    title = "unisono, registered buffers"
+    memory = "registered"
 
 
 class Limit(Peer):
@@ -285,6 +293,7 @@ def make_all(args: Namespace) -> list[Peer]:
         Limit(),
         Unisono(args.unisono),
         UnisonoShared(args.unisono),
+        UnisonoRegistered(args.unisono),
         UnisonoPython(args.unisono, args.python),
         Gloo(args.torch_python),
         Mpi("openmpi", "Open MPI", ["--oversubscribe"], as_root),

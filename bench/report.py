@@ -8,6 +8,7 @@ TITLES = {
     "limit": "limit of memory",
     "unisono": "unisono",
     "shared": "unisono, shared buffers",
+    "registered": "unisono, registered buffers",
     "python": "unisono (Python)",
     "gloo": "Gloo",
     "openmpi": "Open MPI",
@@ -18,6 +19,7 @@ STYLES = {
     "limit": "#adb5bd",
     "unisono": "#c1121f",
     "shared": "#780000",
+    "registered": "#9d4edd",
     "gloo": "#6c757d",
     "openmpi": "#1d6fa5",
     "mpich": "#e09f3e",
@@ -88,8 +90,9 @@ def check_floors(rows: list[dict], reasons: dict[str, str]) -> list[dict]:
         floor("2 ranks, 8 B, Python", ("python", 2, 8), None, 10, "us"),
         floor("4 ranks, 64 MiB, bandwidth", ("unisono", 4, LARGE), ("gloo", 4, LARGE), 3, "x Gloo"),
         *(
-            floor(f"{n} ranks, 64 MiB, shared buffers", ("shared", n, LARGE), ("limit", n, LARGE), 0.92, "x the limit")
+            floor(f"{n} ranks, 64 MiB, {kind} buffers", (kind, n, LARGE), ("limit", n, LARGE), 0.92, "x the limit")
             for n in (2, 4, 8)
+            for kind in ("shared", "registered")
         ),
         floor("4 ranks, 8 B, speed", ("unisono", 4, 8), ("gloo", 4, 8), 20, "x Gloo"),
     ]

@@ -14,6 +14,7 @@ void register_types(nb::module_& m);
 void register_config(nb::module_& m);
 void register_store(nb::module_& m);
 void register_work(nb::module_& m);
+void register_registration(nb::module_& m);
 void register_group(nb::module_& m);
 
 /// The ReduceOp that `op` is, or names ("sum"). Throws InvalidArgument that lists the names.

@@ -114,4 +114,20 @@ not share memory it is an ordinary array. The memory lives as long as anything r
 shape: an integer or a sequence of them. dtype: anything that numpy.dtype takes, without Python objects.
 Not a collective: any rank at any time. Raises SystemError when there is no more memory.)";
 
+inline constexpr const char* kRegister =
+    R"(Let the other ranks on this host reach an array's own memory; returns a Registration.
+
+Until it is released collectives on the array, or on views of it, copy nothing where those of all ranks are
+registered or come from empty(). The array stays where it is, with what it contains: the pages under it are
+exchanged for shared ones. Nothing beside it is shown to anybody. It costs about six copies of the array, so
+it is for arrays that are used often. It lasts until release(), or until the group is destroyed; the array is
+kept alive as long.
+
+array: any contiguous, writable one with the buffer protocol or DLPack, in ordinary memory. No operation may be
+using it, and no thread write to it, during the call. Do not resize its memory while it is registered.
+A child of fork() gets its own copy, as ever, but at once: os.fork() takes as long as copying what is
+registered. Where ranks do not share memory nothing happens. Not a collective: any rank at any time.
+Raises InvalidArgument for other kinds of memory (mapped files, shared or read-only memory, what is registered
+already), SystemError when there is no more shared memory.)";
+
 }  // namespace unisono::python::docs

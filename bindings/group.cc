@@ -2,6 +2,7 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -12,6 +13,7 @@
 #include "docs.h"
 #include "interrupt.h"
 #include "operation.h"
+#include "registration.h"
 
 namespace unisono::python {
 namespace {
@@ -40,6 +42,13 @@ GroupState::~GroupState() {
     const nb::gil_scoped_acquire acquire;
     operation.reset();
   }
+  const nb::gil_scoped_acquire acquire;
+  release_registrations();
+}
+
+void GroupState::release_registrations() noexcept {
+  for (const auto& registration : registrations) registration->release();
+  registrations.clear();
 }
 
 void GroupState::sweep() noexcept {
@@ -52,6 +61,15 @@ const Group& PyGroup::get(const char* operation) const {
   return state_->group;
 }
 
+std::shared_ptr<PyRegistration> PyGroup::register_array(nb::handle array) {
+  const Group& group = get("register");
+  if (destroyed()) refuse("register: group \"", group.name(), "\" was destroyed");
+  auto made = std::make_shared<PyRegistration>(group, array);
+  std::erase_if(state_->registrations, [](const auto& r) { return r->released(); });
+  state_->registrations.push_back(made);
+  return made;
+}
+
 void PyGroup::destroy() {
   if (state_->destroyed || state_->generation != fork_generation) return;
   state_->destroyed = true;
@@ -60,6 +78,7 @@ void PyGroup::destroy() {
     return true;
   });
   state_->sweep();
+  state_->release_registrations();
 }
 
 namespace {
@@ -205,6 +224,8 @@ void register_group(nb::module_& m) {
           nb::sig("def empty(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = 'float32') -> "
                   "NDArray[Any]"),
           docs::kEmpty);
+  cls.def("register", &PyGroup::register_array, "array"_a.none(),
+          nb::sig("def register(self, array: Array) -> Registration"), docs::kRegister);
   cls.def("subgroup", &subgroup, "ranks"_a, nb::kw_only(), "timeout"_a = nb::none(),
           nb::sig("def subgroup(self, ranks: Sequence[int], *, timeout: Seconds = None) -> Group"), docs::kSubgroup)
       .def("split", &split, "colour"_a, "key"_a = 0, nb::kw_only(), "timeout"_a = nb::none(),

@@ -10,6 +10,7 @@
 namespace unisono::python {
 
 struct Operation;
+class PyRegistration;
 
 /// What a PyGroup and its Works share. GIL held for everything.
 struct GroupState {
@@ -20,11 +21,14 @@ struct GroupState {
 
   /// Let go of the memory of operations that nobody waits for, once they are done.
   void sweep() noexcept;
+  /// The arrays that were registered with the group have private memory again. Nothing may be in flight.
+  void release_registrations() noexcept;
 
   Group group;
   bool destroyed = false;
   unsigned generation;  ///< of processes: a child of fork() has another one
   std::vector<std::pair<Work, std::unique_ptr<Operation>>> unwatched;
+  std::vector<std::shared_ptr<PyRegistration>> registrations;
 };
 
 class PyGroup {
@@ -36,6 +40,7 @@ class PyGroup {
   const Group& handle() const noexcept { return state_->group; }
   const std::shared_ptr<GroupState>& state() const noexcept { return state_; }
 
+  std::shared_ptr<PyRegistration> register_array(nb::handle array);
   void destroy();
   bool destroyed() const noexcept { return state_->destroyed; }
 

@@ -21,6 +21,7 @@
 #include "unisono/config.hpp"
 #include "unisono/error.hpp"
 #include "unisono/export.hpp"
+#include "unisono/registration.hpp"
 #include "unisono/store.hpp"
 #include "unisono/types.hpp"
 
@@ -124,6 +125,15 @@ class UNISONO_API Group {
   /// Memory that the other ranks on this host can reach: collectives on it copy nothing (buffer.hpp). Throws SystemError when
   /// there is no more. Not a collective: any rank at any time.
   Buffer allocate(std::size_t bytes) const;
+  /// The same for memory of the program's own, as long as the Registration lives (registration.hpp has the rules). Ordinary private memory
+  /// of any size and alignment; throws InvalidArgument for other kinds (shared, of a file, read-only, locked, on the stack) and for what is
+  /// registered already, SystemError when there is no more shared memory. Not a collective: any rank at any time; blocks for about six
+  /// copies of it.
+  [[nodiscard]] Registration register_buffer(void* data, std::size_t bytes) const;
+  template <class T>
+  [[nodiscard]] Registration register_buffer(std::span<T> data) const {
+    return register_buffer(data.data(), data.size_bytes());
+  }
 
   // --- everything, untyped -------------------------------------------------------------------------------------
   void run(const Call& call) const;                  ///< blocks
@@ -255,6 +265,8 @@ class UNISONO_API Context {
   Group create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name = "world") const;
   /// As Group::allocate; for all groups of this context.
   Buffer allocate(std::size_t bytes) const;
+  /// As Group::register_buffer; for all groups of this context.
+  [[nodiscard]] Registration register_buffer(void* data, std::size_t bytes) const;
   const Config& config() const;
 
  private:

@@ -9,6 +9,7 @@
 #include "unisono/config.hpp"
 #include "unisono/error.hpp"
 #include "unisono/group.hpp"
+#include "unisono/registration.hpp"
 #include "unisono/store.hpp"
 #include "unisono/types.hpp"
 #include "unisono/version.hpp"

@@ -315,6 +315,37 @@ class Work:
 
     def __repr__(self) -> str: ...
 
+class Registration:
+    """
+    An array whose memory the other ranks on this host can reach, from Group.register.
+
+    It lasts until release(), or until the group is destroyed, also when nothing refers to it; as a context manager
+    it is released at the end.
+    """
+
+    def release(self) -> None:
+        """
+        Give the array private memory again, with what it contains.
+
+        No operation may be using it, and no thread write to it. A second release does nothing, nor does one in a
+        forked child.
+        """
+
+    @property
+    def shared(self) -> bool:
+        """
+        Whether other ranks can reach it now. False after release(), where ranks do not share memory, and for an array
+        that covers no whole page.
+        """
+
+    @property
+    def nbytes(self) -> int:
+        """The array's size in bytes."""
+
+    def __enter__(self) -> Registration: ...
+    def __exit__(self, type: object, value: object, traceback: object, /) -> None: ...
+    def __repr__(self) -> str: ...
+
 class Group:
     """
     Ranks that do things together. All ranks call its collectives in the same order.
@@ -708,6 +739,24 @@ class Group:
 
         shape: an integer or a sequence of them. dtype: anything that numpy.dtype takes, without Python objects.
         Not a collective: any rank at any time. Raises SystemError when there is no more memory.
+        """
+
+    def register(self, array: Array) -> Registration:
+        """
+        Let the other ranks on this host reach an array's own memory; returns a Registration.
+
+        Until it is released collectives on the array, or on views of it, copy nothing where those of all ranks are
+        registered or come from empty(). The array stays where it is, with what it contains: the pages under it are
+        exchanged for shared ones. Nothing beside it is shown to anybody. It costs about six copies of the array, so
+        it is for arrays that are used often. It lasts until release(), or until the group is destroyed; the array is
+        kept alive as long.
+
+        array: any contiguous, writable one with the buffer protocol or DLPack, in ordinary memory. No operation may be
+        using it, and no thread write to it, during the call. Do not resize its memory while it is registered.
+        A child of fork() gets its own copy, as ever, but at once: os.fork() takes as long as copying what is
+        registered. Where ranks do not share memory nothing happens. Not a collective: any rank at any time.
+        Raises InvalidArgument for other kinds of memory (mapped files, shared or read-only memory, what is registered
+        already), SystemError when there is no more shared memory.
         """
 
     def subgroup(self, ranks: Sequence[int], *, timeout: Seconds = None) -> Group:

@@ -186,7 +186,9 @@ int run_rank(const Arguments& a, Bench bench) {
   }
   bench.problem.size = group.size();
   const bool speaks = group.rank() == 0;
-  BenchMemory memory(a.memory == "shared" ? &group : nullptr);
+  BenchMemory memory(group, a.memory == "shared"       ? MemoryKind::shared
+                            : a.memory == "registered" ? MemoryKind::registered
+                                                       : MemoryKind::ordinary);
   std::vector<BenchRow> rows;
   if (speaks) print_header(stdout, bench.problem, std::string(group.transport()), version());
   for (const std::int64_t bytes : bench.sizes) {
@@ -274,9 +276,11 @@ void add_bench(CLI::App& app, int& status) {
   command->add_option("--algorithm", a->measure.algorithm, "instead of the one that the table chooses");
   command->add_option("--transport", a->transport, "shm or tcp, instead of the best that there is");
   command
-      ->add_option("--memory", a->memory,
-                   "where the buffers lie; shared: from Group::allocate, so that nothing is copied")
-      ->check(CLI::IsMember({"private", "shared"}))
+      ->add_option(
+          "--memory", a->memory,
+          "where the buffers lie; shared: from Group::allocate, registered: ordinary memory that was registered; both "
+          "so that nothing is copied")
+      ->check(CLI::IsMember({"private", "shared", "registered"}))
       ->capture_default_str();
   command->add_option("--json", a->json, "write the figures to this file");
   command->add_flag("--check", a->measure.check,

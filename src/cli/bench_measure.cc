@@ -14,6 +14,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 constexpr std::size_t kPage = 4096;
+/// What glibc's malloc puts before a large block, which begins with a page.
+constexpr std::size_t kMallocs = 16;
 
 double seconds_between(SteadyClock::time_point from, SteadyClock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -124,24 +126,30 @@ void BenchMemory::Free::operator()(std::byte* p) const noexcept { std::free(p); 
 BenchMemory::Block BenchMemory::allocate(std::size_t bytes) const {
   const std::size_t pages = std::max<std::size_t>(1, (bytes + kPage - 1) / kPage);
   Block block;
-  if (shared_by_ != nullptr) {
-    block.shared = shared_by_->allocate(pages * kPage);
-  } else {
-    block.own.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, pages * kPage)));
-    if (block.own == nullptr) throw std::bad_alloc();
+  if (kind_ == MemoryKind::shared) {
+    block.shared = group_->allocate(pages * kPage);
+    block.begin = block.shared.data();
+    std::memset(block.begin, 0, pages * kPage);
+    return block;
   }
-  std::memset(block.data(), 0, pages * kPage);
+  // Where malloc would have it: so the ends of registered memory lie on pages of its owner.
+  const std::size_t skew = kind_ == MemoryKind::registered ? kMallocs : 0;
+  block.own.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, (pages + 1) * kPage)));
+  if (block.own == nullptr) throw std::bad_alloc();
+  block.begin = block.own.get() + skew;
+  std::memset(block.begin, 0, pages * kPage);
+  if (kind_ == MemoryKind::registered) block.registration = group_->register_buffer(block.begin, pages * kPage);
   return block;
 }
 
 void BenchMemory::reserve(std::size_t input_bytes, std::size_t output_bytes) {
-  if (input_.data() == nullptr || input_bytes > input_bytes_) {
-    input_ = {};
+  if (!input_ || input_bytes > input_bytes_) {
+    input_.reset();
     input_ = allocate(input_bytes);
     input_bytes_ = input_bytes;
   }
-  if (output_.data() == nullptr || output_bytes > output_bytes_) {
-    output_ = {};
+  if (!output_ || output_bytes > output_bytes_) {
+    output_.reset();
     output_ = allocate(output_bytes);
     output_bytes_ = output_bytes;
   }

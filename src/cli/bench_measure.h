@@ -13,15 +13,21 @@
 
 namespace unisono::cli {
 
-/// Input and output of the largest problem so far, page-aligned and touched: private memory, or from Group::allocate.
+/// Where buffers lie: ordinary memory, from Group::allocate, or ordinary memory that was registered (Group::register_buffer).
+enum class MemoryKind : std::uint8_t { ordinary, shared, registered };
+
+/// Input and output of the largest problem so far, touched, page-aligned but for registered memory, which begins where malloc would have it.
 class BenchMemory {
  public:
-  explicit BenchMemory(const Group* shared_by = nullptr) : shared_by_(shared_by) {}
+  /// Ordinary memory.
+  BenchMemory() = default;
+  /// `group` must outlive it.
+  BenchMemory(const Group& group, MemoryKind kind) : group_(&group), kind_(kind) {}
   /// Make room; the contents are lost.
   void reserve(std::size_t input_bytes, std::size_t output_bytes);
-  std::byte* input() const noexcept { return input_.data(); }
-  std::byte* output() const noexcept { return output_.data(); }
-  bool shared() const noexcept { return shared_by_ != nullptr; }
+  std::byte* input() const noexcept { return input_ ? input_->begin : nullptr; }
+  std::byte* output() const noexcept { return output_ ? output_->begin : nullptr; }
+  bool shared() const noexcept { return kind_ != MemoryKind::ordinary; }
 
  private:
   struct Free {
@@ -30,11 +36,13 @@ class BenchMemory {
   struct Block {
     std::unique_ptr<std::byte[], Free> own;
     Buffer shared;
-    std::byte* data() const noexcept { return own ? own.get() : shared.data(); }
+    Registration registration;  ///< of `own`: goes before it
+    std::byte* begin = nullptr;
   };
   Block allocate(std::size_t bytes) const;
-  const Group* shared_by_;
-  Block input_, output_;
+  const Group* group_ = nullptr;
+  MemoryKind kind_ = MemoryKind::ordinary;
+  std::optional<Block> input_, output_;
   std::size_t input_bytes_ = 0, output_bytes_ = 0;
 };
 

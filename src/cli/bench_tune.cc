@@ -60,8 +60,7 @@ class Tuner {
         overridden_(config.algorithm),
         one_host_(place_of(group) == "shm" || place_of(group) == "nodes"),
         selector_(value_or_throw(plan::Selector::parse(group.algorithms()))),
-        private_(nullptr),
-        shared_(&group) {}
+        shared_(group, MemoryKind::shared) {}
 
   std::vector<TunePoint> run() {
     std::vector<TunePoint> points;

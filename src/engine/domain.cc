@@ -116,12 +116,6 @@ void Domain::give_up(std::uint64_t sequence) noexcept {
   wake_all();
 }
 
-std::uint64_t Domain::offset_of(const void* data, std::uint64_t bytes) const noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(data), base = reinterpret_cast<std::uintptr_t>(segment_.base());
-  if (at < base || at - base > segment_.bytes() || bytes > segment_.bytes() - (at - base)) return 0;
-  return at - base;
-}
-
 std::byte* Domain::buffer(int q, std::uint64_t offset, std::uint64_t bytes, bool write) noexcept {
   if (offset == 0 || views_[q] == nullptr) return nullptr;
   return write ? views_[q]->writable(offset, bytes) : const_cast<std::byte*>(views_[q]->at(offset, bytes));

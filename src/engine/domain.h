@@ -127,8 +127,10 @@ class Domain final : private StageHolder {
   }
 
   // --- buffers ------------------------------------------------------------------------------------------------------
-  /// Where [data, data + bytes) lies in this rank's segment; 0 when it does not.
-  std::uint64_t offset_of(const void* data, std::uint64_t bytes) const noexcept;
+  /// Where [data, data + bytes) lies in this rank's segment.
+  transport::Place find(const void* data, std::uint64_t bytes) const noexcept { return segment_.find(data, bytes); }
+  /// What lies there, at the segment's own address: registered memory has another one, too.
+  std::byte* own(std::uint64_t offset) noexcept { return segment_.base() + offset; }
   /// The same area of rank q's segment, here; for writing where `write`. nullptr when it is not inside, or cannot be mapped.
   std::byte* buffer(int q, std::uint64_t offset, std::uint64_t bytes, bool write) noexcept;
 

@@ -228,6 +228,8 @@ void Operation::finish() {
     ground_.messenger->end(ground_.group, sequence_);
   }
   if (ground_.domain != nullptr) ground_.domain->leave_stage();
+  if (own_out_.registered != nullptr)
+    own_out_.registered->from_segment(own_out_.offset, static_cast<std::uint64_t>(request_.binding.out.total()));
   done_ = true;
 }
 

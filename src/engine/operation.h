@@ -94,7 +94,7 @@ class Operation final : public Running {
   bool peers_are_ready();
   bool open_peers();
   void prepare();
-  bool opens_buffers(Whereabouts& mine) const;
+  bool opens_buffers(Whereabouts& mine);
   bool start_slices();
   bool has_place(std::uint64_t global);
   bool advance_slot(Slot& slot);
@@ -124,6 +124,7 @@ class Operation final : public Running {
   std::vector<Slot> slots_;
   std::vector<const std::byte*> stage_;  ///< of each rank, once it has arrived
   std::vector<Whereabouts> where_;       ///< likewise, of the ranks' buffers; empty unless there is a shared plan
+  transport::Place own_in_, own_out_;    ///< of this rank's, once they are open
   struct Opened {
     std::byte* in = nullptr;
     std::byte* out = nullptr;

@@ -30,17 +30,26 @@ bool Operation::peer_arrived(int q) {
   return true;
 }
 
-/// Whether all that the shared plan needs of this rank lies in its segment; if so, where.
-bool Operation::opens_buffers(Whereabouts& mine) const {
+/// Whether all that the shared plan needs of this rank lies in its segment; if so, where. The operation then works at the segment's
+/// addresses, whichever plan it becomes: of memory that was registered only those show all that peers do there.
+bool Operation::opens_buffers(Whereabouts& mine) {
+  Domain& domain = *ground_.domain;
   const std::uint8_t exposed = request_.shared->plan.exposed[ground_.rank];
-  const auto find = [&](std::uint8_t bit, const std::byte* data, std::int64_t bytes, std::uint64_t& offset) {
-    if ((exposed & bit) == 0 || bytes == 0) return true;
-    offset = ground_.domain->offset_of(data, static_cast<std::uint64_t>(bytes));
-    return offset != 0;
-  };
-  const Binding& binding = request_.shared_binding;
-  return find(plan::kExposesIn, request_.in, binding.in.total(), mine.input) &&
-         find(plan::kExposesOut, request_.out, binding.out.total(), mine.output);
+  const auto in_bytes = static_cast<std::uint64_t>(request_.shared_binding.in.total());
+  const auto out_bytes = static_cast<std::uint64_t>(request_.shared_binding.out.total());
+  transport::Place in, out;
+  if (in_bytes > 0) in = domain.find(request_.in, in_bytes);
+  if (out_bytes > 0) out = domain.find(request_.out, out_bytes);
+  const bool opens_in = (exposed & plan::kExposesIn) != 0 && in_bytes > 0;
+  const bool opens_out = (exposed & plan::kExposesOut) != 0 && out_bytes > 0;
+  if ((opens_in && in.offset == 0) || (opens_out && out.offset == 0)) return false;
+  if (opens_in) mine.input = in.offset;
+  if (opens_out) mine.output = out.offset;
+  if (in.offset != 0) request_.in = domain.own(in.offset);
+  if (out.offset != 0) request_.out = domain.own(out.offset);
+  if (in.registered != nullptr) in.registered->to_segment(in.offset, in_bytes);
+  own_in_ = std::move(in), own_out_ = std::move(out);
+  return true;
 }
 
 /// Which plan it is, and where the peers' buffers are. False while an announcement is missing.
@@ -70,7 +79,8 @@ bool Operation::decide_shared() {
     become(request_.shared, std::move(request_.shared_binding), false);
     if (!open_peers()) return true;
   } else if (request_.compiled->plan.shared && !request_.reads_peers) {
-    fail(Status::invalid("algorithm \"shared\" needs the buffers of all ranks to come from Group::allocate"));
+    fail(Status::invalid(
+        "algorithm \"shared\" needs the buffers of all ranks to come from Group::allocate, or to be registered"));
     return true;
   }
   request_.shared = nullptr;

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "group/group_impl.h"
+#include "group/registration.h"
 #include "rendezvous/open_store.h"
 
 namespace unisono {
@@ -72,6 +73,10 @@ std::uint64_t Group::sequence_number() const { return need(impl_).sequence(); }
 
 Buffer Group::allocate(std::size_t bytes) const {
   return Buffer(value_or_throw(need(impl_).parts().context->buffers->allocate(bytes)));
+}
+
+Registration Group::register_buffer(void* data, std::size_t bytes) const {
+  return Registration(value_or_throw(detail::RegistrationImpl::create(*need(impl_).parts().context, data, bytes)));
 }
 
 void Group::run(const Call& call) const { need(impl_).run(call); }
@@ -165,6 +170,9 @@ void Group::same_size(std::size_t a, std::size_t b, const char* what) {
 
 Context::Context(Config config) : impl_(detail::ContextImpl::create(std::move(config), nullptr)) {}
 Buffer Context::allocate(std::size_t bytes) const { return Buffer(value_or_throw(impl_->buffers->allocate(bytes))); }
+Registration Context::register_buffer(void* data, std::size_t bytes) const {
+  return Registration(value_or_throw(detail::RegistrationImpl::create(*impl_, data, bytes)));
+}
 const Config& Context::config() const { return impl_->config; }
 
 Group Context::create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name) const {

@@ -29,10 +29,10 @@ void GroupImpl::refuse_private_buffers(const Pending& p) const {
   const engine::Binding binding = engine::bind(plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
   const auto check = [&](std::uint8_t bit, const void* data, std::int64_t bytes, const char* what) {
     if ((plan.exposed[static_cast<std::size_t>(rank())] & bit) == 0 || bytes == 0) return;
-    if (parts_.domain->offset_of(data, static_cast<std::uint64_t>(bytes)) != 0) return;
-    throw InvalidArgument(
-        fmt::format("algorithm {} of {} needs {} on rank {} to come from Group::allocate. Nothing was sent",
-                    p.requested->name, name_of(p.call.collective), what, rank()));
+    if (parts_.domain->find(data, static_cast<std::uint64_t>(bytes)).offset != 0) return;
+    throw InvalidArgument(fmt::format(
+        "algorithm {} of {} needs {} on rank {} to come from Group::allocate, or to be registered. Nothing was sent",
+        p.requested->name, name_of(p.call.collective), what, rank()));
   };
   check(plan::kExposesIn, p.call.input, binding.in.total(), "the input");
   check(plan::kExposesOut, p.call.output, binding.out.total(), "the output");
@@ -48,8 +48,10 @@ bool GroupImpl::let_go(Pending& p) {
   if (now < p.patience) return false;
   c.log.warn(fmt::format("{} failed, but not all ranks have noticed within a second: they may still access its buffers",
                          describe(p)));
-  for (const void* data : {p.call.input, static_cast<const void*>(p.call.output)})
+  for (const void* data : {p.call.input, static_cast<const void*>(p.call.output)}) {
     if (auto memory = c.buffers->find(data)) parts_.domain->keep(std::move(memory), p.sequence);
+    if (auto memory = parts_.domain->find(data, 1).registered) parts_.domain->keep(std::move(memory), p.sequence);
+  }
   return true;
 }
 

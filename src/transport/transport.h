@@ -57,6 +57,25 @@ class SharedView {
   virtual bool alive() const noexcept = 0;
 };
 
+/// Memory of a caller that was made part of a segment. Its whole pages are the segment's. Of the parts of pages at its two ends, where other
+/// things lie, too, the segment has copies. Thread-safety: any thread.
+class RegisteredMemory {
+ public:
+  /// Gives the segment its pages back; release() comes first.
+  virtual ~RegisteredMemory() = default;
+  /// The caller's pages are private again, with what they contain; what was unmapped since is left alone. Once; nothing in a forked child.
+  virtual void release() noexcept = 0;
+  /// Bring what lies at both ends to the copies, or back, as far as it is among the `bytes` at `offset` of the segment.
+  virtual void to_segment(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  virtual void from_segment(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+};
+
+/// Where memory of this process lies in its segment.
+struct Place {
+  std::uint64_t offset = 0;                      ///< from base(); 0: not in it
+  std::shared_ptr<RegisteredMemory> registered;  ///< if that is how it came there
+};
+
 /// This process's own segment, which peers see as a SharedView. Thread-safety: any thread.
 class SharedSegment {
  public:
@@ -70,6 +89,11 @@ class SharedSegment {
   virtual Result<std::uint64_t> allocate_buffer(std::uint64_t bytes) = 0;
   /// Give it back; large areas return their pages to the system.
   virtual void release(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  /// Make [data, data + bytes), ordinary private memory, part of the segment: nobody may write to it during the call, nor use it in an operation, nor free it
+  /// before release(). nullptr when there is no whole page in it. InvalidArgument says what it is if it is not ordinary.
+  virtual Result<std::shared_ptr<RegisteredMemory>> register_memory(std::byte* data, std::uint64_t bytes) = 0;
+  /// Where [data, data + bytes) lies.
+  virtual Place find(const void* data, std::uint64_t bytes) const noexcept = 0;
   virtual std::uint64_t allocated() const noexcept = 0;
 };
 

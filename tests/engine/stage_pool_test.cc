@@ -27,6 +27,10 @@ class Memory final : public transport::SharedSegment {
     EXPECT_EQ(live[offset], bytes);
     live.erase(offset);
   }
+  Result<std::shared_ptr<transport::RegisteredMemory>> register_memory(std::byte*, std::uint64_t) override {
+    return Status::invalid("stages are never registered");
+  }
+  transport::Place find(const void*, std::uint64_t) const noexcept override { return {}; }
   std::uint64_t allocated() const noexcept override {
     std::uint64_t sum = 0;
     for (const auto& [offset, bytes] : live) sum += bytes;

@@ -47,11 +47,11 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([unisono(), *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False)
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize(("memory", "transport"), [("shared", "shm"), ("shared", "tcp"), ("registered", "shm")])
 @pytest.mark.parametrize("collective", COLLECTIVES[:-1])
-def test_shared_buffers_are_right(collective: str, transport: str, tmp_path: Path) -> None:
+def test_shared_buffers_are_right(collective: str, memory: str, transport: str, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    options = ("--sizes", "3M,12M", "--check", "--transport", transport, "--memory", "shared", "--json", file, *BRIEF)
+    options = ("--sizes", "3M,12M", "--check", "--transport", transport, "--memory", memory, "--json", file, *BRIEF)
     done = run("bench", collective, "-n", "3", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(file.read_text())

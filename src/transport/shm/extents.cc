@@ -4,11 +4,11 @@
 
 namespace unisono::transport::shm {
 
-std::optional<std::uint64_t> Extents::take(std::uint64_t bytes, std::uint64_t alignment) {
+std::optional<std::uint64_t> Extents::take(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t skew) {
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [offset, length] = *it;
-    const std::uint64_t start = (offset + alignment - 1) & ~(alignment - 1);
-    const std::uint64_t lost = start - offset;
+    const std::uint64_t lost = (skew - offset) & (alignment - 1);
+    const std::uint64_t start = offset + lost;
     if (length < lost || length - lost < bytes) continue;
     const std::uint64_t rest = length - lost - bytes;
     if (rest > 0) free_.emplace(start + bytes, rest);

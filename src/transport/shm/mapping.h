@@ -15,4 +15,8 @@ std::byte* map_memfd(int fd, std::uint64_t bytes, bool write) noexcept;
 /// Puts [at, at + bytes) on huge pages where the system can, whatever its default is. A wish: a refusal changes nothing but speed.
 void collapse_to_huge_pages(std::byte* at, std::uint64_t bytes) noexcept;
 
+/// Private memory whose address is as far behind a multiple of kHugePage as `like` is, so that what lies on huge pages in one can do so in the
+/// other. Nothing is reserved. nullptr with errno when the system refuses.
+std::byte* map_private(std::uint64_t bytes, const std::byte* like) noexcept;
+
 }  // namespace unisono::transport::shm

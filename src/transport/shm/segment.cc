@@ -113,19 +113,28 @@ Result<std::uint64_t> Segment::allocate_buffer(std::uint64_t bytes) {
   return offset;
 }
 
-Result<std::uint64_t> Segment::allocate_aligned(std::uint64_t bytes, std::uint64_t alignment) {
+Result<std::uint64_t> Segment::allocate_like(const std::byte* like, std::uint64_t bytes) {
+  if (bytes < kHugePage) return allocate_aligned(bytes, kPage);
+  auto offset = allocate_aligned(bytes, kHugePage, reinterpret_cast<std::uintptr_t>(like) & (kHugePage - 1));
+  if (!offset) return offset;
+  const std::uint64_t first = round_up(*offset, kHugePage), end = (*offset + bytes) / kHugePage * kHugePage;
+  if (first < end) collapse_to_huge_pages(base_ + first, end - first);
+  return offset;
+}
+
+Result<std::uint64_t> Segment::allocate_aligned(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t skew) {
   if (bytes > bytes_)
     return Status::system(fmt::format("{} bytes do not fit a shared segment of {}", bytes, bytes_), ENOMEM);
   const std::lock_guard lock(mutex_);
-  auto offset = bytes < kPage ? allocate_small(footprint(bytes)) : allocate_pages(footprint(bytes), alignment);
+  auto offset = bytes < kPage ? allocate_small(footprint(bytes)) : allocate_pages(footprint(bytes), alignment, skew);
   if (!offset) return offset;
   live_.emplace(*offset, footprint(bytes));
   allocated_.fetch_add(footprint(bytes), std::memory_order_relaxed);
   return offset;
 }
 
-Result<std::uint64_t> Segment::allocate_pages(std::uint64_t bytes, std::uint64_t alignment) {
-  const auto offset = pages_.take(bytes, alignment);
+Result<std::uint64_t> Segment::allocate_pages(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t skew) {
+  const auto offset = pages_.take(bytes, alignment, skew);
   if (!offset)
     return Status::system(
         fmt::format("the shared segment is full: {} bytes wanted, {} of {} in use", bytes, allocated(), bytes_),
@@ -140,7 +149,7 @@ Result<std::uint64_t> Segment::allocate_pages(std::uint64_t bytes, std::uint64_t
 Result<std::uint64_t> Segment::allocate_small(std::uint64_t bytes) {
   auto offset = small_.take(bytes, kLine);
   if (!offset) {
-    auto chunk = allocate_pages(kSmallChunk, kPage);
+    auto chunk = allocate_pages(kSmallChunk, kPage, 0);
     if (!chunk) return chunk;
     small_.give(*chunk, kSmallChunk);  // for good: small things come and go
     offset = small_.take(bytes, kLine);
@@ -164,6 +173,18 @@ void Segment::release(std::uint64_t offset, std::uint64_t bytes) noexcept {
   }
   punch(offset, footprint(bytes));
   pages_.give(std::move(node));
+}
+
+Result<std::shared_ptr<RegisteredMemory>> Segment::register_memory(std::byte* data, std::uint64_t bytes) {
+  auto made = Registered::create(shared_from_this(), registered_, data, bytes);
+  if (!made) return made.status();
+  return std::shared_ptr<RegisteredMemory>(std::move(made).value());
+}
+
+Place Segment::find(const void* data, std::uint64_t bytes) const noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(data), base = reinterpret_cast<std::uintptr_t>(base_);
+  if (at >= base && at - base <= bytes_ && bytes <= bytes_ - (at - base)) return {at - base, nullptr};
+  return registered_.find(static_cast<const std::byte*>(data), bytes);
 }
 
 }  // namespace unisono::transport::shm

@@ -15,11 +15,12 @@
 #include "base/memory_binder.h"
 #include "transport/shm/extents.h"
 #include "transport/shm/layout.h"
+#include "transport/shm/registered.h"
 #include "transport/transport.h"
 
 namespace unisono::transport::shm {
 
-class Segment final : public SharedSegment {
+class Segment final : public SharedSegment, public std::enable_shared_from_this<Segment> {
  public:
   /// `bytes` are virtual and rounded up to pages; memory is committed by allocate(), in the process that owns the segment: no peer ever touches
   /// a page first. All pages are to come from the node of `home`; when the system refuses that, it is a line in the log, and they come
@@ -33,17 +34,22 @@ class Segment final : public SharedSegment {
   std::byte* base() noexcept override { return base_; }
   Result<std::uint64_t> allocate(std::uint64_t bytes) override;
   Result<std::uint64_t> allocate_buffer(std::uint64_t bytes) override;
+  /// As allocate_buffer(), at an offset that can lie on huge pages where `like` can.
+  Result<std::uint64_t> allocate_like(const std::byte* like, std::uint64_t bytes);
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  Result<std::shared_ptr<RegisteredMemory>> register_memory(std::byte* data, std::uint64_t bytes) override;
+  Place find(const void* data, std::uint64_t bytes) const noexcept override;
   std::uint64_t allocated() const noexcept override { return allocated_.load(std::memory_order_relaxed); }
 
   int fd() const noexcept { return fd_.get(); }
+  const Logger& log() const noexcept { return log_; }
   std::uint64_t bytes() const noexcept override { return bytes_; }
   SegmentHeader& header() noexcept { return *reinterpret_cast<SegmentHeader*>(base_); }
 
  private:
   Segment(Fd fd, std::byte* base, std::uint64_t bytes, Logger log);
-  Result<std::uint64_t> allocate_aligned(std::uint64_t bytes, std::uint64_t alignment);
-  Result<std::uint64_t> allocate_pages(std::uint64_t bytes, std::uint64_t alignment);
+  Result<std::uint64_t> allocate_aligned(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t skew = 0);
+  Result<std::uint64_t> allocate_pages(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t skew);
   Result<std::uint64_t> allocate_small(std::uint64_t bytes);
   Status commit(std::uint64_t offset, std::uint64_t bytes) noexcept;
   void punch(std::uint64_t offset, std::uint64_t bytes) noexcept;
@@ -57,6 +63,7 @@ class Segment final : public SharedSegment {
   Extents small_;      ///< committed pieces for allocations below a page; may be dirty
   Extents::Map live_;  ///< what is handed out
   std::atomic<std::uint64_t> allocated_{0};
+  RegisteredTable registered_{log_};
 };
 
 }  // namespace unisono::transport::shm

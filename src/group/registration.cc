@@ -1,0 +1,40 @@
+#include "group/registration.h"
+
+#include <fmt/format.h>
+
+#include "unisono/registration.hpp"
+
+namespace unisono::detail {
+
+Result<std::shared_ptr<RegistrationImpl>> RegistrationImpl::create(const ContextImpl& context, void* data,
+                                                                   std::size_t bytes) {
+  auto made = std::make_shared<RegistrationImpl>(static_cast<std::byte*>(data), bytes);
+  if (context.segment == nullptr || bytes == 0) return made;
+  if (context.segment->find(data, bytes).offset != 0 && context.buffers->find(data) != nullptr) {
+    made->shared_ = true;  // from Group::allocate
+    return made;
+  }
+  auto memory = context.segment->register_memory(made->data_, bytes);
+  if (!memory)
+    return memory.status().with_context(fmt::format("register_buffer: {} bytes at {}", bytes, fmt::ptr(data)));
+  made->memory_ = std::move(memory).value();
+  made->shared_ = made->memory_ != nullptr;
+  return made;
+}
+
+RegistrationImpl::~RegistrationImpl() {
+  if (memory_ != nullptr) memory_->release();
+}
+
+}  // namespace unisono::detail
+
+namespace unisono {
+
+Registration::Registration(std::shared_ptr<detail::RegistrationImpl> impl) : impl_(std::move(impl)) {}
+Registration::~Registration() = default;
+void Registration::release() noexcept { impl_ = nullptr; }
+std::byte* Registration::data() const noexcept { return impl_ == nullptr ? nullptr : impl_->data(); }
+std::size_t Registration::size() const noexcept { return impl_ == nullptr ? 0 : impl_->bytes(); }
+bool Registration::shared() const noexcept { return impl_ != nullptr && impl_->shared(); }
+
+}  // namespace unisono

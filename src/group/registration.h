@@ -1,0 +1,33 @@
+#pragma once
+/// Callers' own memory that is part of this process's shared segment.
+
+#include <cstddef>
+#include <memory>
+
+#include "group/context_impl.h"
+#include "transport/transport.h"
+
+namespace unisono::detail {
+
+/// What a Registration refers to. Its end is the end of the registration. Thread-safety: a value.
+class RegistrationImpl {
+ public:
+  /// Registers with the context's segment, if it has one. The errors of SharedSegment::register_memory.
+  static Result<std::shared_ptr<RegistrationImpl>> create(const ContextImpl& context, void* data, std::size_t bytes);
+  RegistrationImpl(std::byte* data, std::size_t bytes) noexcept : data_(data), bytes_(bytes) {}
+  ~RegistrationImpl();
+  RegistrationImpl(const RegistrationImpl&) = delete;
+  RegistrationImpl& operator=(const RegistrationImpl&) = delete;
+
+  std::byte* data() const noexcept { return data_; }
+  std::size_t bytes() const noexcept { return bytes_; }
+  bool shared() const noexcept { return shared_; }
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+  bool shared_ = false;
+  std::shared_ptr<transport::RegisteredMemory> memory_;  ///< null: nothing to undo
+};
+
+}  // namespace unisono::detail

@@ -1,0 +1,144 @@
+#include "transport/shm/lent.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/memory_map.h"
+#include "transport/shm/mapping.h"
+
+namespace unisono::transport::shm {
+
+namespace {
+
+std::uintptr_t address(const std::byte* at) noexcept { return reinterpret_cast<std::uintptr_t>(at); }
+std::byte* pointer(std::uintptr_t at) noexcept { return reinterpret_cast<std::byte*>(at); }
+
+/// Why a mapping cannot be lent, or nullptr.
+const char* objection(const Mapping& m) noexcept {
+  if (m.shared) return "is shared memory already (is it registered twice, or does another array that is overlap it?)";
+  if (!m.readable || !m.writable) return "cannot be written to";
+  if (m.executable) return "holds code";
+  if (m.inode != 0) return "belongs to a file";
+  if (m.name.starts_with("[stack")) return "is a stack";
+  if (!m.name.empty() && m.name != "[heap]" && !m.name.starts_with("[anon")) return "belongs to the system";
+  struct Reason {
+    std::string_view flag;
+    const char* text;
+  };
+  // proc_pid_smaps(5) has the letters.
+  constexpr std::array kReasons{Reason{"lo", "is locked in memory (mlock)"},
+                                Reason{"gd", "is a stack"},
+                                Reason{"ht", "lies on pages of hugetlbfs"},
+                                Reason{"dc", "is kept from forked children (MADV_DONTFORK)"},
+                                Reason{"wf", "is wiped in forked children (MADV_WIPEONFORK)"},
+                                Reason{"um", "is watched by userfaultfd"},
+                                Reason{"uw", "is watched by userfaultfd"},
+                                Reason{"io", "belongs to a device"},
+                                Reason{"pf", "belongs to a device"}};
+  for (const Reason& reason : kReasons)
+    if (m.has_flag(reason.flag)) return reason.text;
+  return nullptr;
+}
+
+bool on_own_stack(const std::byte* at, std::uint64_t bytes) noexcept {
+  pthread_attr_t about;
+  if (::pthread_getattr_np(::pthread_self(), &about) != 0) return false;
+  void* stack = nullptr;
+  std::size_t size = 0;
+  ::pthread_attr_getstack(&about, &stack, &size);
+  ::pthread_attr_destroy(&about);
+  const auto low = reinterpret_cast<std::uintptr_t>(stack);
+  return address(at) < low + size && low < address(at) + bytes;
+}
+
+/// The same contents on private pages, at the same place. 0 or an errno.
+int replace(std::byte* at, std::uint64_t bytes, const Mapping& found, bool huge) noexcept {
+  if (!found.readable && ::mprotect(at, bytes, PROT_READ) != 0) return errno;
+  std::byte* fresh = map_private(bytes, at);
+  if (fresh == nullptr) return errno;
+  if (huge) ::madvise(fresh, bytes, MADV_HUGEPAGE);
+  std::memcpy(fresh, at, bytes);
+  const int access = (found.readable ? PROT_READ : 0) | (found.writable ? PROT_WRITE : 0);
+  if ((!found.readable || !found.writable) && ::mprotect(fresh, bytes, access) != 0) return errno;
+  if (::mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED) return 0;
+  const int error = errno;
+  ::munmap(fresh, bytes);
+  return error;
+}
+
+/// Whether a mapping is of the file that was put at `lent`, and as it was put there.
+bool still_lent(const Mapping& m, const Lent& lent) noexcept {
+  return m.shared && m.inode == lent.inode && m.device == lent.device &&
+         m.offset - m.begin == lent.offset - address(lent.at);
+}
+
+}  // namespace
+
+Status may_lend(const std::byte* at, std::uint64_t bytes, bool& huge) {
+  if (on_own_stack(at, bytes))
+    return Status::invalid("the memory is on the stack of the thread that registers it; give memory of the heap");
+  std::uintptr_t reached = address(at);
+  const std::uintptr_t end = reached + bytes;
+  std::string refused;
+  huge = true;
+  const int error = for_each_mapping(Detail::flags, [&](const Mapping& m) {
+    if (m.end <= reached) return true;
+    if (m.begin > reached || reached >= end) return false;
+    if (const char* what = objection(m))
+      refused = fmt::format("the memory from {:#x} to {:#x} {}", m.begin, m.end, what);
+    huge &= m.has_flag("hg");
+    reached = m.end;
+    return refused.empty() && reached < end;
+  });
+  if (error != 0) return Status::system("cannot find out what the memory is (/proc/self/smaps)", error);
+  if (refused.empty() && reached < end) refused = fmt::format("there is no memory at {:#x}", reached);
+  if (refused.empty()) return {};
+  return Status::invalid(refused +
+                         "; only ordinary private memory can be registered. A copy of it can, or use Group::allocate");
+}
+
+Status lend(const Lent& lent, int fd, const std::byte* contents) {
+  constexpr int kHow = MAP_SHARED | MAP_FIXED | MAP_POPULATE;
+  if (::mmap(lent.at, lent.bytes, PROT_READ | PROT_WRITE, kHow, fd, static_cast<off_t>(lent.offset)) != MAP_FAILED)
+    return {};
+  const int error = errno;
+  // Before Linux 6.12 a failure (no memory for the system's tables) may come after the old pages have gone.
+  constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  if (::mmap(lent.at, lent.bytes, PROT_READ | PROT_WRITE, kPrivate, -1, 0) != MAP_FAILED)
+    std::memcpy(lent.at, contents, lent.bytes);
+  return Status::system(fmt::format("cannot map shared memory over {} bytes at {:#x}", lent.bytes, address(lent.at)),
+                        error);
+}
+
+bool still_there(const Lent& lent, const MapQuery& query) noexcept {
+  if (!query) return true;
+  const std::uintptr_t end = address(lent.at) + lent.bytes;
+  for (std::uintptr_t at = address(lent.at); at < end;) {
+    const auto found = query.at(at);
+    if (!found || !still_lent(*found, lent)) return false;
+    at = found->end;
+  }
+  return true;
+}
+
+int make_private(std::span<const Lent> all) noexcept {
+  int failed = 0;
+  const int unread = for_each_mapping(Detail::plain, [&](const Mapping& m) {
+    for (const Lent& lent : all) {
+      const std::uintptr_t begin = std::max(m.begin, address(lent.at));
+      const std::uintptr_t end = std::min(m.end, address(lent.at) + lent.bytes);
+      if (begin >= end || !still_lent(m, lent)) continue;
+      if (const int error = replace(pointer(begin), end - begin, m, lent.huge); error != 0) failed = error;
+    }
+    return true;
+  });
+  return failed != 0 ? failed : unread;
+}
+
+}  // namespace unisono::transport::shm

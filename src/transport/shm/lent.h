@@ -1,0 +1,39 @@
+#pragma once
+/// Pages of a memfd in the place of a caller's private ones: what it takes to put them there, and to give the caller private pages again.
+/// No state: who has lent what is in LentList and Registered. docs/design/0011-registered-buffers.md says why it is done so.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/map_query.h"
+#include "transport/transport.h"
+
+namespace unisono::transport::shm {
+
+/// Whole pages of this process's addresses.
+struct Lent {
+  std::byte* at = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t device = 0, inode = 0;  ///< the file whose pages lie there,
+  std::uint64_t offset = 0;             ///< from here on
+  bool huge = false;                    ///< the private pages were to be huge ones (MADV_HUGEPAGE), and will be again
+};
+
+/// Whether [at, at + bytes) is memory that can be lent: ordinary private memory, which nothing but its contents distinguishes. InvalidArgument
+/// that says what it is otherwise. Sets `huge`.
+Status may_lend(const std::byte* at, std::uint64_t bytes, bool& huge);
+
+/// Puts the file's pages, which hold the contents already, in the place of the private ones. Other threads find one or the other, never
+/// nothing, but what they write there meanwhile is lost. After an error the memory is private, with its contents.
+Status lend(const Lent& lent, int fd, const std::byte* contents);
+
+/// Whether all of the file's pages still lie there. Without an answer from `query`: yes.
+bool still_there(const Lent& lent, const MapQuery& query) noexcept;
+
+/// Puts private pages with the same contents wherever the file's pages still lie at the places of `all`: what their owner has unmapped,
+/// and perhaps uses for something else, is left alone. Allocates no memory of the heap, so it can be called in a forked child. 0, or an
+/// errno: then some stay shared.
+int make_private(std::span<const Lent> all) noexcept;
+
+}  // namespace unisono::transport::shm

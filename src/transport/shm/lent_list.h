@@ -1,0 +1,54 @@
+#pragma once
+/// All that this process has lent, so that fork() copies it as it copies other private memory: the child gets private pages with the
+/// contents at the time of the fork before anything else of it runs, and the parent waits for that.
+///
+/// This is the one exception to "no global mutable state": pthread_atfork() takes functions without an argument, and what it was given
+/// once stays. It is one list for the process because fork() is one for the process.
+
+#include <array>
+#include <mutex>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/status.h"
+#include "transport/shm/lent.h"
+
+namespace unisono::transport::shm {
+
+/// Thread-safety: any thread. What changes waits for a fork that is under way, and a fork for what changes.
+class LentList {
+ public:
+  /// The process's. It is never destroyed: forks may come until the very end.
+  static LentList& of_process();
+  LentList(const LentList&) = delete;
+  LentList& operator=(const LentList&) = delete;
+
+  /// Lends the pages of `lent` (shm::lend) when `prepare`, which returns a Status, has looked at them and brought their contents to `contents`.
+  /// A fork comes before all of it or after, and so does another add().
+  template <class Prepare>
+  Status add(Lent& lent, int fd, const std::byte* contents, Prepare&& prepare) {
+    const std::lock_guard lock(mutex_);
+    UNISONO_TRY(ready());
+    all_.reserve(all_.size() + 1);
+    UNISONO_TRY(prepare());
+    UNISONO_TRY(lend(lent, fd, contents));
+    all_.push_back(lent);
+    return {};
+  }
+  /// Private pages again, with the same contents; those that are not `lent` any more are left alone. After an error they stay shared, and stay in the list.
+  Status remove(const Lent& lent) noexcept;
+
+ private:
+  LentList() = default;
+  Status ready();
+  void before_fork() noexcept;
+  void in_parent() noexcept;
+  void in_child() noexcept;
+
+  std::mutex mutex_;
+  bool watching_ = false;  ///< fork() calls us
+  std::vector<Lent> all_;
+  std::array<Fd, 2> done_;  ///< during a fork: the child closes its writing end when it has its copy, or dies
+};
+
+}  // namespace unisono::transport::shm
