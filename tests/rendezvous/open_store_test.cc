@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -41,10 +42,13 @@ Config config(int rank, int size, std::string method) {
 
 Logger quiet() { return Logger(LogLevel::off, ""); }
 
-/// A TCP port that is free now.
+/// A TCP port that is free now, below those that the system gives to outgoing connections: one of them, of another test, could
+/// have it before somebody listens on it.
 std::uint16_t free_port() {
-  const Fd fd = value_or_throw(listen_on(value_or_throw(resolve({"127.0.0.1", 0, ""})).front()));
-  return value_or_throw(parse_endpoint(to_string(value_or_throw(local_address(fd.get()))))).port;
+  for (std::random_device any;;) {
+    const auto port = static_cast<std::uint16_t>(20000 + any() % 12000);
+    if (listen_on(value_or_throw(resolve({"127.0.0.1", port, ""})).front()).ok()) return port;
+  }
 }
 
 std::string local_tcp() { return "tcp://127.0.0.1:" + std::to_string(free_port()); }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import multiprocessing
 import os
+import random
 import socket
 import time
 import traceback
@@ -34,10 +36,12 @@ class End:
 
 
 def free_port() -> int:
-    """A TCP port on the loopback that nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port on the loopback that nobody uses at the moment, below those that outgoing connections get."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            port = random.randrange(20000, 32000)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _rank(pipe: Connection, env: dict[str, str], function: Callable[..., Any], arguments: dict[str, Any]) -> None:

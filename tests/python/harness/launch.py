@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import multiprocessing
 import os
+import random
 import shutil
 import signal
 import socket
@@ -33,10 +35,12 @@ def unisono_command() -> str:
 
 
 def free_port() -> int:
-    """A TCP port on the loopback that nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port on the loopback that nobody uses at the moment, below those that outgoing connections get."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            port = random.randrange(20000, 32000)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def task_of(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
