@@ -29,16 +29,13 @@
 #include <string>
 #include <vector>
 
+#include "sockets.h"
+
 namespace {
 
 constexpr std::size_t kChunk = 256 << 10, kBall = 64 << 10;
 constexpr int kWarm = 3, kPings = 200;
 using Clock = std::chrono::steady_clock;
-
-[[noreturn]] void die(const char* what) {
-  std::perror(what);
-  std::exit(1);
-}
 
 template <class T>
 T* at(void* base, std::uint32_t offset) {
@@ -206,25 +203,6 @@ void run(int fd, int rounds, std::size_t bytes, bool reports) {
                     median(busy[kind][w]));
 }
 
-sockaddr_in address_of(const char* text, int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::inet_pton(AF_INET, text, &address.sin_addr) != 1) die(text);
-  return address;
-}
-
-int call(const sockaddr_in& address) {
-  for (int attempt = 0; attempt < 1000; attempt++) {  // the other side may not listen yet
-    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
-    if (errno != ECONNREFUSED) die("connect");
-    ::close(fd);
-    ::poll(nullptr, 0, 10);
-  }
-  die("connect");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -234,11 +212,7 @@ int main(int argc, char** argv) {
   const std::size_t bytes = std::strtoull(argv[2], nullptr, 10);
   sockaddr_in address = address_of(argc == 6 ? argv[4] : "127.0.0.1", argc == 6 ? std::atoi(argv[5]) : 0);
   if (argc == 6 && std::string(argv[3]) == "call") return run(call(address), rounds, bytes, false), 0;
-  const int listener = ::socket(AF_INET, SOCK_STREAM, 0), one = 1;
-  ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  socklen_t length = sizeof address;
-  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(listener, 1) != 0) die("listen");
-  ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  const int listener = listen_at(address);
   const pid_t child = argc == 6 ? 1 : ::fork();
   if (child == 0) return run(call(address), rounds, bytes, false), 0;
   run(::accept(listener, nullptr, nullptr), rounds, bytes, true);

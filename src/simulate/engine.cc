@@ -216,6 +216,12 @@ double Run::reserve(std::int32_t v, double seconds, Path& path) {
 
 void Run::occupy(const Ready& what, double seconds) {
   if (seconds == 0) return finish(what);
+  Path path = path_;
+  const double end = reserve(what.node, seconds, path);
+  complete(what, path, end);
+}
+
+void Run::complete(const Ready& what, const Path& path, double end) {
   const std::uint32_t index = new_task();
   Task& t = tasks_[index];
   t.kind = Kind::delivered;
@@ -223,8 +229,8 @@ void Run::occupy(const Ready& what, double seconds) {
   t.slice = what.slice;
   t.op = what.op;
   t.to_op = kOwn;
-  t.path = path_;
-  schedule(index, reserve(what.node, seconds, t.path));
+  t.path = path;
+  schedule(index, end);
 }
 
 void Run::describe_busiest() {

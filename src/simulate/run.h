@@ -126,6 +126,8 @@ class Run {
   /// When the processor is done with what takes `seconds` and could begin now; `path` is told.
   double reserve(std::int32_t v, double seconds, Path& path);
   void occupy(const Ready& what, double seconds);
+  /// The processor is done with `what` at time `end`.
+  void complete(const Ready& what, const Path& path, double end);
   /// Seconds that a processor has to do with a step on memory.
   double work_of(const Op& op, std::int32_t slice) const;
 

@@ -47,17 +47,10 @@ void Run::use_memory(const Ready& what, const Path& path) {
   }
   node.busy += work;
   node.processor = end;
-  const std::uint32_t index = new_task();
-  Task& t = tasks_[index];
-  t.kind = Kind::delivered;
-  t.node = what.node;
-  t.slice = what.slice;
-  t.op = what.op;
-  t.to_op = kOwn;
-  t.path = path;
-  t.path.compute += work;
-  t.path.queue += end - now_ - work;
-  schedule(index, end);
+  Path taken = path;
+  taken.compute += work;
+  taken.queue += end - now_ - work;
+  complete(what, taken, end);
 }
 
 }  // namespace unisono::simulate

@@ -1,0 +1,45 @@
+#pragma once
+/// Two ends of a TCP connection for the programs beside this file. What goes wrong ends the program.
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+[[noreturn]] inline void die(const char* what) {
+  std::perror(what);
+  std::exit(1);
+}
+
+inline sockaddr_in address_of(const char* text, int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::inet_pton(AF_INET, text, &address.sin_addr) != 1) die(text);
+  return address;
+}
+
+inline int listen_at(sockaddr_in& address) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0), one = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  socklen_t length = sizeof address;
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(fd, 1) != 0) die("listen");
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  return fd;
+}
+
+inline int call(const sockaddr_in& address) {
+  for (int attempt = 0; attempt < 1000; attempt++) {  // the other side may not listen yet
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+    if (errno != ECONNREFUSED) die("connect");
+    ::close(fd);
+    ::poll(nullptr, 0, 10);
+  }
+  die("connect");
+}
