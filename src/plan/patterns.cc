@@ -146,6 +146,27 @@ Plan single_copy_of(Plan shared) {
   return shared;
 }
 
+std::vector<std::int32_t> neighbours_of(const HostMap& nodes, std::int32_t rank) {
+  const auto members = nodes.members(nodes.host_of(rank));
+  const auto size = static_cast<std::int32_t>(members.size());
+  std::vector<std::int32_t> order;
+  for (std::int32_t k = 1; k < size; k++)
+    order.push_back(members[static_cast<std::size_t>((nodes.place_of(rank) + k) % size)]);
+  return order;
+}
+
+std::vector<Ref> parts_on_node(const PlanBuilder& b, const HostMap& nodes, std::int32_t block) {
+  std::vector<Ref> parts;
+  for (const std::int32_t q : nodes.members(nodes.host_of(b.rank())))
+    parts.push_back(q == b.rank() ? PlanBuilder::in(block) : PlanBuilder::stage(q, block));
+  return parts;
+}
+
+Plan staged_nodes_of(Plan flat) {
+  flat.algorithm = "staged_nodes";
+  return flat;
+}
+
 void share_root(PlanBuilder& b, std::uint8_t exposed) {
   std::vector<std::uint8_t> by_rank(static_cast<std::size_t>(b.ranks()), 0);
   by_rank[static_cast<std::size_t>(b.root())] = exposed;

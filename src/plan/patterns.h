@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/builder.h"
+#include "plan/host_map.h"
 #include "plan/registry.h"
 
 namespace unisono::plan {
@@ -65,6 +66,13 @@ void direct_reduce_scatter(PlanBuilder& b, Ref into);
 /// Stages that leave out the rank that needs no place: all ranks but `without`, and where rank q is among them.
 std::vector<std::int32_t> all_ranks_but(std::int32_t ranks, std::int32_t without);
 constexpr std::int32_t place_without_own(std::int32_t q, std::int32_t without) { return q < without ? q : q - 1; }
+
+/// The other ranks on this rank's node, from the one behind it on, so that no two ranks start with the same one.
+std::vector<std::int32_t> neighbours_of(const HostMap& nodes, std::int32_t rank);
+/// Everybody's part of `block` on this rank's node, in the order of ranks: its own input, and the neighbours' stages.
+std::vector<Ref> parts_on_node(const PlanBuilder& b, const HostMap& nodes, std::int32_t block);
+/// What staged_nodes is where there is one node: `flat` by that name.
+Plan staged_nodes_of(Plan flat);
 
 /// Shared plans in which every rank exposes the same, or the root alone does.
 void share_all(PlanBuilder& b, std::uint8_t exposed);

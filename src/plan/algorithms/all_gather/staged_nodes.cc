@@ -1,4 +1,3 @@
-#include "plan/host_map.h"
 #include "plan/patterns.h"
 
 /// All ranks share memory, on several NUMA nodes: a rank's block is on its own stage for those of its node; on each other node its
@@ -33,7 +32,7 @@ std::size_t most_carried(const HostMap& map, std::int32_t ranks) {
 }
 
 Plan over_nodes(const Shape& shape, const HostMap& map) {
-  const std::int32_t n = shape.ranks, r = shape.rank, node = map.host_of(r);
+  const std::int32_t n = shape.ranks, r = shape.rank;
   PlanBuilder b(Collective::all_gather, "staged_nodes", shape);
   const auto mine = carried_by(map, n, r);
   std::vector<std::int32_t> extents{r};
@@ -50,15 +49,12 @@ Plan over_nodes(const Shape& shape, const HostMap& map) {
   }
   b.signal(1);
   b.copy(PlanBuilder::out(r), PlanBuilder::in(0));
-  const auto members = map.members(node);
-  const auto size = static_cast<std::int32_t>(members.size());
-  for (std::int32_t k = 1; k < size; k++) {
-    const std::int32_t q = members[static_cast<std::size_t>((map.place_of(r) + k) % size)];
+  const auto neighbours = neighbours_of(map, r);
+  for (const std::int32_t q : neighbours) {
     b.wait(q, 0);
     b.get(PlanBuilder::out(q), q, 0);
   }
-  for (std::int32_t k = 1; k < size; k++) {
-    const std::int32_t q = members[static_cast<std::size_t>((map.place_of(r) + k) % size)];
+  for (const std::int32_t q : neighbours) {
     const auto theirs = carried_by(map, n, q);
     if (!theirs.empty()) b.wait(q, 1);
     for (std::size_t i = 0; i < theirs.size(); i++)
@@ -71,10 +67,7 @@ Plan over_nodes(const Shape& shape, const HostMap& map) {
 
 Plan staged_nodes(const Shape& shape) {
   const HostMap map = HostMap::of_nodes(shape);
-  if (map.count() > 1) return over_nodes(shape, map);
-  Plan plan = staged(shape);
-  plan.algorithm = "staged_nodes";
-  return plan;
+  return map.count() > 1 ? over_nodes(shape, map) : staged_nodes_of(staged(shape));
 }
 
 // Every rank puts its own block, gets all others, and puts once more what it carries.

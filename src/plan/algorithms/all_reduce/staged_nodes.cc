@@ -1,6 +1,5 @@
 #include <numeric>
 
-#include "plan/host_map.h"
 #include "plan/patterns.h"
 
 /// All ranks share memory, on several NUMA nodes. The vector is cut into a shard for each rank of the largest node, each shard into a block
@@ -56,14 +55,6 @@ class Nodes {
   std::int32_t block(std::int32_t shard, std::int32_t node) const { return shard * nodes_ + node; }
   /// The only rank of its node: what it has is the node's sum.
   bool alone() const { return map_.local_size(node_) == 1; }
-  /// The ranks of the own node, from the one behind this rank on, without it.
-  std::vector<std::int32_t> neighbours() const {
-    std::vector<std::int32_t> order;
-    const auto members = map_.members(node_);
-    const auto size = static_cast<std::int32_t>(members.size()), place = map_.place_of(b_.rank());
-    for (std::int32_t k = 1; k < size; k++) order.push_back(members[static_cast<std::size_t>((place + k) % size)]);
-    return order;
-  }
 
   void stage_for_others() {
     for (std::int32_t i = 1; i < shards_; i++) {
@@ -76,7 +67,7 @@ class Nodes {
 
   /// The own node's sum of every block of the own shards: in `out` where this node goes on with it, else on the stage.
   void add_inside() {
-    for (const std::int32_t q : neighbours()) b_.wait(q, 0);
+    for (const std::int32_t q : neighbours_of(map_, b_.rank())) b_.wait(q, 0);
     for (const std::int32_t shard : mine_)
       for (std::int32_t i = 1; i <= nodes_; i++) {
         const std::int32_t at = block(shard, (node_ + i) % nodes_);
@@ -84,10 +75,8 @@ class Nodes {
           if (i < nodes_) b_.put(at, PlanBuilder::in(at));
           continue;
         }
-        std::vector<Ref> parts;
-        for (const std::int32_t q : map_.members(node_))
-          parts.push_back(q == b_.rank() ? PlanBuilder::in(at) : PlanBuilder::stage(q, at));
-        b_.reduce({i == nodes_ ? PlanBuilder::out(at) : PlanBuilder::stage(b_.rank(), at)}, parts, false);
+        b_.reduce({i == nodes_ ? PlanBuilder::out(at) : PlanBuilder::stage(b_.rank(), at)}, parts_on_node(b_, map_, at),
+                  false);
       }
   }
 
@@ -116,7 +105,7 @@ class Nodes {
   }
 
   void fetch_inside() {
-    for (const std::int32_t q : neighbours()) {
+    for (const std::int32_t q : neighbours_of(map_, b_.rank())) {
       b_.wait(q, 3);
       for (std::int32_t shard = map_.place_of(q); shard < shards_; shard += map_.local_size(node_))
         for (std::int32_t node = 0; node < nodes_; node++)
@@ -137,10 +126,7 @@ Cost staged_two_shot_cost(const Shape& shape);
 
 Plan staged_nodes(const Shape& shape) {
   const HostMap map = HostMap::of_nodes(shape);
-  if (map.count() > 1) return Nodes(shape, map).build();
-  Plan plan = staged_two_shot(shape);
-  plan.algorithm = "staged_nodes";
-  return plan;
+  return map.count() > 1 ? Nodes(shape, map).build() : staged_nodes_of(staged_two_shot(shape));
 }
 
 Cost staged_nodes_cost(const Shape& shape) {

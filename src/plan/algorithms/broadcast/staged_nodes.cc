@@ -1,6 +1,5 @@
 #include <numeric>
 
-#include "plan/host_map.h"
 #include "plan/patterns.h"
 
 /// All ranks share memory, on several NUMA nodes. The root stages its data; those on its node fetch it from there. The vector is cut into a
@@ -58,10 +57,7 @@ Plan over_nodes(const Shape& shape, const HostMap& map) {
 
 Plan staged_nodes(const Shape& shape) {
   const HostMap map = HostMap::of_nodes(shape);
-  if (map.count() > 1) return over_nodes(shape, map);
-  Plan plan = staged(shape);
-  plan.algorithm = "staged_nodes";
-  return plan;
+  return map.count() > 1 ? over_nodes(shape, map) : staged_nodes_of(staged(shape));
 }
 
 Cost staged_nodes_cost(const Shape& shape) {

@@ -1,6 +1,5 @@
 #include <numeric>
 
-#include "plan/host_map.h"
 #include "plan/patterns.h"
 
 /// All ranks share memory, on several NUMA nodes: on each node the parts of a block are added up from the stages of that node by the
@@ -55,10 +54,7 @@ class Nodes {
       b_.put(block, PlanBuilder::in(block));
       return;
     }
-    std::vector<Ref> parts;
-    for (const std::int32_t q : map_.members(node_))
-      parts.push_back(q == b_.rank() ? PlanBuilder::in(block) : PlanBuilder::stage(q, block));
-    b_.reduce({into}, parts, false);
+    b_.reduce({into}, parts_on_node(b_, map_, block), false);
   }
 
   void add_nodes() {
@@ -81,10 +77,7 @@ class Nodes {
 
 Plan staged_nodes(const Shape& shape) {
   const HostMap map = HostMap::of_nodes(shape);
-  if (map.count() > 1) return Nodes(shape, map).build();
-  Plan plan = staged(shape);
-  plan.algorithm = "staged_nodes";
-  return plan;
+  return map.count() > 1 ? Nodes(shape, map).build() : staged_nodes_of(staged(shape));
 }
 
 // A rank puts the blocks that others of its node add up, reads the parts of those that it adds up, and the sums of the other nodes.
