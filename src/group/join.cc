@@ -262,24 +262,27 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
 }
 
 namespace {
-/// plan::Shape's numbers: from 0, in the order of the hosts' lowest ranks.
-void number_hosts(Parts& parts) {
-  std::map<int, std::int32_t> hosts;
-  for (const Member& m : parts.members)
-    parts.hosts.push_back(hosts.try_emplace(m.machine, static_cast<std::int32_t>(hosts.size())).first->second);
-  parts.several_hosts = hosts.size() > 1 && hosts.size() < parts.members.size();
+/// plan::Shape's numbers of what `of` names: from 0, in the order of the lowest ranks. Returns how many there are.
+std::size_t number(const std::vector<Member>& members, int Member::* of, std::vector<std::int32_t>& numbers) {
+  std::map<int, std::int32_t> known;
+  for (const Member& m : members)
+    numbers.push_back(known.try_emplace(m.*of, static_cast<std::int32_t>(known.size())).first->second);
+  return known.size();
 }
 
-/// Likewise, of ranks that all share memory and all know their node.
+void number_hosts(Parts& parts) {
+  const std::size_t hosts = number(parts.members, &Member::machine, parts.hosts);
+  parts.several_hosts = hosts > 1 && hosts < parts.members.size();
+}
+
+/// Of ranks that all share memory and all know their node.
 void number_nodes(Parts& parts) {
   const auto unknown = [&](const Member& m) { return !m.shares_memory || m.node < 0; };
   if (std::any_of(parts.members.begin(), parts.members.end(), unknown)) return;
-  std::map<int, std::int32_t> nodes;
-  for (const Member& m : parts.members)
-    parts.nodes.push_back(nodes.try_emplace(m.node, static_cast<std::int32_t>(nodes.size())).first->second);
-  parts.several_nodes = nodes.size() > 1 && nodes.size() < parts.members.size() && !parts.deterministic;
-  if (nodes.size() > 1 && parts.rank == 0)
-    parts.context->log.info(fmt::format("group \"{}\" is on {} NUMA nodes: {} (node x ranks)", parts.name, nodes.size(),
+  const std::size_t nodes = number(parts.members, &Member::node, parts.nodes);
+  parts.several_nodes = nodes > 1 && nodes < parts.members.size() && !parts.deterministic;
+  if (nodes > 1 && parts.rank == 0)
+    parts.context->log.info(fmt::format("group \"{}\" is on {} NUMA nodes: {} (node x ranks)", parts.name, nodes,
                                         tuning::layout_text(parts.nodes)));
 }
 }  // namespace

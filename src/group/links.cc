@@ -9,6 +9,7 @@
 
 #include "group/exchange.h"
 #include "group/stream_count.h"
+#include "group/talk.h"
 #include "kernels/kernels.h"
 #include "plan/cost_model.h"
 #include "tuning/record.h"
@@ -27,20 +28,14 @@ constexpr std::size_t kMostPortions = 64, kFewestPortions = 6;
 
 double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
-double quantile(std::vector<double> values, std::size_t parts) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / parts);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
 /// Disturbances make things longer, never shorter; a quarter of the figures are free of them on all but the busiest machines.
 double lower_quartile(std::vector<double> values) { return quantile(std::move(values), 4); }
-/// For links: a shaper lets through more for a while when something else was slow.
-double middle_of(std::vector<double> values) { return quantile(std::move(values), 2); }
 
 /// One pair of ranks. The lower rank begins, keeps the time, and knows the result.
 class Pair {
  public:
-  Pair(GroupImpl& group, int other) : group_(group), other_(other), leads_(group.rank() < other), data_(kPortion) {}
+  Pair(GroupImpl& group, int other)
+      : group_(group), leads_(group.rank() < other), talk_(group, other, kTag, "measuring a link", kPortion) {}
 
   plan::LinkCost measure() {
     plan::LinkCost link;
@@ -52,14 +47,6 @@ class Pair {
   }
 
  private:
-  void send(std::size_t bytes) {
-    group_.wait(group_.send(std::span(data_).first(bytes), other_, kTag), group_.default_timeout(), "measuring a link",
-                true);
-  }
-  void receive(std::size_t bytes) {
-    group_.wait(group_.receive(std::span(data_).first(bytes), other_, kTag), group_.default_timeout(),
-                "measuring a link", true);
-  }
   template <class Step>
   double time(const Step& step) {
     const Clock& clock = group_.parts().context->clock;
@@ -72,8 +59,8 @@ class Pair {
     std::vector<double> times;
     for (int i = 0; i < kTurns; i++)
       times.push_back(time([&] {
-        leads_ ? send(8) : receive(8);
-        leads_ ? receive(8) : send(8);
+        leads_ ? talk_.send(8) : talk_.receive(8);
+        leads_ ? talk_.receive(8) : talk_.send(8);
       }));
     return lower_quartile(times);
   }
@@ -83,8 +70,8 @@ class Pair {
     std::vector<double> times;
     for (int i = 0; i < kTurns / 3; i++)
       times.push_back(time([&] {
-        for (int k = 0; k < kBurst; k++) leads_ ? send(8) : receive(8);
-        leads_ ? receive(8) : send(8);
+        for (int k = 0; k < kBurst; k++) leads_ ? talk_.send(8) : talk_.receive(8);
+        leads_ ? talk_.receive(8) : talk_.send(8);
       }));
     return lower_quartile(times);
   }
@@ -96,21 +83,20 @@ class Pair {
     std::vector<double> times;
     for (bool more = true; more;) {
       more = times.size() + 1 < kFewestPortions || (clock.now() < until && times.size() + 1 < kMostPortions);
-      data_[0] = static_cast<std::byte>(more);
+      talk_.data[0] = static_cast<std::byte>(more);
       times.push_back(time([&] {
-        leads_ ? send(kPortion) : receive(kPortion);
-        if (!leads_) more = data_[0] != std::byte{0};
-        leads_ ? receive(8) : send(8);
+        leads_ ? talk_.send(kPortion) : talk_.receive(kPortion);
+        if (!leads_) more = talk_.data[0] != std::byte{0};
+        leads_ ? talk_.receive(8) : talk_.send(8);
       }));
     }
     times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-    return middle_of(times);
+    return median(times);  // a shaper lets through more for a while when something else was slow
   }
 
   GroupImpl& group_;
-  int other_;
   bool leads_;
-  std::vector<std::byte> data_;
+  Talk talk_;
 };
 
 /// Seconds a byte to add one vector to another, in the cache.

@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "group/talk.h"
+
 namespace unisono::detail {
 
 namespace {
@@ -26,16 +28,15 @@ class Trial {
   Trial(GroupImpl& group, int other)
       : group_(group),
         messenger_(*group.parts().context->messenger),
-        other_(other),
-        peer_(group.parts().members[static_cast<std::size_t>(other)].peer) {}
+        peer_(group.parts().members[static_cast<std::size_t>(other)].peer),
+        talk_(group, other, kStreamsTag, "measuring streams", kMost) {}
 
   /// Sends; the times by candidate, nothing where its streams did not come about.
   std::array<std::vector<double>, kCandidates.size()> lead(std::uint64_t portion) {
-    data_.resize(kMost);
-    receive(1);
-    await(static_cast<int>(data_[0]));
-    std::memcpy(data_.data(), &portion, sizeof portion);
-    send(sizeof portion);
+    talk_.receive(1);
+    await(static_cast<int>(talk_.data[0]));
+    std::memcpy(talk_.data.data(), &portion, sizeof portion);
+    talk_.send(sizeof portion);
     std::array<std::vector<double>, kCandidates.size()> times;
     for (int turn = 0; turn < kWarm + kStreamsTurns; turn++)
       for (std::size_t c = 0; c < kCandidates.size(); c++) {
@@ -46,14 +47,13 @@ class Trial {
   }
   void follow() {
     std::uint64_t portion = 0;
-    data_.resize(kMost);
-    data_[0] = static_cast<std::byte>(messenger_.streams(peer_));
-    send(1);
-    receive(sizeof portion);
-    std::memcpy(&portion, data_.data(), sizeof portion);
+    talk_.data[0] = static_cast<std::byte>(messenger_.streams(peer_));
+    talk_.send(1);
+    talk_.receive(sizeof portion);
+    std::memcpy(&portion, talk_.data.data(), sizeof portion);
     for (std::size_t i = 0; i < (kWarm + kStreamsTurns) * kCandidates.size(); i++) {
-      receive(std::min(portion, kMost));
-      send(8);
+      talk_.receive(std::min(portion, kMost));
+      talk_.send(8);
     }
   }
   /// As many as the largest candidate, where this rank is the one that dials; without them what is there is compared.
@@ -77,30 +77,16 @@ class Trial {
     const Clock& clock = group_.parts().context->clock;
     messenger_.limit_streams(peer_, streams);
     const TimePoint start = clock.now();
-    send(portion);
-    receive(8);
+    talk_.send(portion);
+    talk_.receive(8);
     return std::chrono::duration<double>(clock.now() - start).count();
-  }
-  void send(std::size_t bytes) {
-    group_.wait(group_.send(std::span(data_).first(bytes), other_, kStreamsTag), group_.default_timeout(),
-                "measuring streams", true);
-  }
-  void receive(std::size_t bytes) {
-    group_.wait(group_.receive(std::span(data_).first(bytes), other_, kStreamsTag), group_.default_timeout(),
-                "measuring streams", true);
   }
 
   GroupImpl& group_;
   engine::Messenger& messenger_;
-  int other_, peer_;
-  std::vector<std::byte> data_;
+  int peer_;
+  Talk talk_;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 

@@ -1,0 +1,47 @@
+#pragma once
+/// What measuring the way to another rank is made of.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "group/group_impl.h"
+
+namespace unisono::detail {
+
+/// Messages to and from one other rank of a group, under a tag that no program uses. Each call blocks until its message has gone or
+/// come, for at most the group's timeout, and throws as any operation does. Thread-safety: the thread that makes the group.
+class Talk {
+ public:
+  /// `what`: for errors, "measuring a link"; not copied. `most`: bytes of the largest message.
+  Talk(GroupImpl& group, int other, std::int64_t tag, const char* what, std::size_t most)
+      : data(most), group_(group), other_(other), tag_(tag), what_(what) {}
+
+  void send(std::size_t bytes) {
+    group_.wait(group_.send(std::span(data).first(bytes), other_, tag_), group_.default_timeout(), what_, true);
+  }
+  void receive(std::size_t bytes) {
+    group_.wait(group_.receive(std::span(data).first(bytes), other_, tag_), group_.default_timeout(), what_, true);
+  }
+
+  std::vector<std::byte> data;  ///< what is sent, and what has come
+
+ private:
+  GroupImpl& group_;
+  int other_;
+  std::int64_t tag_;
+  const char* what_;
+};
+
+/// The value below which one part in `parts` of them lies; of at least one value.
+inline double quantile(std::vector<double> values, std::size_t parts) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / parts);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+inline double median(std::vector<double> values) { return quantile(std::move(values), 2); }
+
+}  // namespace unisono::detail
