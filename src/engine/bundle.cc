@@ -1,6 +1,9 @@
 #include "engine/bundle.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "engine/section.h"
@@ -110,6 +113,19 @@ bool Bundle::idle() const noexcept {
   // Parts wait only where every stream in use has something to write, or is dead.
   return std::all_of(streams_.begin(), streams_.end(),
                      [](const auto& s) { return s->state() != Stream::State::open || s->idle(); });
+}
+
+std::string Bundle::describe_ends() const {
+  std::string broken, closed;
+  for (const auto& s : streams_) {
+    if (s->heard_last()) continue;
+    if (s->state() == Stream::State::failed)
+      broken +=
+          fmt::format("{}{} failed: {}", broken.empty() ? "" : "; ", s->link().describe(), std::strerror(s->error()));
+    else if (s->state() == Stream::State::closed && closed.empty())
+      closed = fmt::format("{} was closed without a goodbye", s->link().describe());
+  }
+  return broken.empty() || closed.empty() ? broken + closed : fmt::format("{}; {}", broken, closed);
 }
 
 void Bundle::say_goodbye(Deferred& deferred) {

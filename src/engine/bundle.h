@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/assembly.h"
@@ -48,6 +49,8 @@ class Bundle {
   bool waits() const noexcept { return !waiting_.empty(); }
   /// Write what can be written to a stream that may have room again; whether anything was.
   bool flush(Stream& stream, Deferred& deferred);
+  /// How those ended that did, the most telling first: a connection that broke may be why the peer closed the others.
+  std::string describe_ends() const;
   /// Nothing is left to be written, as far as anybody will take it.
   bool idle() const noexcept;
   /// Behind all that is queued now: goodbye. Nothing may be queued after it.

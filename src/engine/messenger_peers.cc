@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "engine/messenger.h"
 
@@ -226,14 +225,11 @@ void Messenger::on_stream_end(Stream& stream) {
   const int index = stream.peer();
   Peer& peer = peers_[index];
   const bool expected = stream.heard_last() || peer.gone();
-  const std::string how = stream.state() == Stream::State::failed
-                              ? fmt::format("{} failed: {}", stream.link().describe(), std::strerror(stream.error()))
-                              : fmt::format("{} was closed without a goodbye", stream.link().describe());
-  let_go(stream);
   if (!expected) {
     drain(index);
-    if (!peer.gone() && !peer.leaving) peer_died(index, how, true);
+    if (!peer.gone() && !peer.leaving) peer_died(index, peer.bundle.describe_ends(), true);
   }
+  let_go(stream);
   // What was still to come of frames in parts never will, when no stream is left.
   if (peer.leaving && !peer.gone() && peer.bundle.open() == 0) peer_left(index);
 }

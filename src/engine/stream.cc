@@ -93,8 +93,8 @@ void Stream::reject() noexcept {
 
 void Stream::note(const Io& io) {
   if (io.state == Io::State::ok) return;
-  state_ = io.state == Io::State::closed ? State::closed : State::failed;
-  error_ = io.error;
+  if (io.state == Io::State::failed) error_ = io.error;
+  state_ = error_ != 0 ? State::failed : State::closed;
 }
 
 bool Stream::flush(Deferred& deferred) {
@@ -104,8 +104,10 @@ bool Stream::flush(Deferred& deferred) {
     for (auto frame = queue_.begin(); frame != queue_.end() && batch.bytes < kEnough; ++frame) batch.add_rest(*frame);
     const Io io = link_->write(std::span(batch.parts).first(batch.count));
     if (io.state != Io::State::ok) {
-      // A peer that closed may still have left us bytes (its reason for closing): only reading ends the stream.
+      // A peer that closed may still have left us bytes (its reason for closing): only reading ends the stream. But the
+      // system tells why once, and to whoever comes first.
       writable_ = false;
+      if (io.error != EPIPE) error_ = io.error;
       return moved;
     }
     if (io.bytes == 0) return moved;

@@ -48,7 +48,8 @@ bool Greeting::flush(Wire& wire) {
   output_.insert(output_.end(), more.begin(), more.end());
   while (!output_.empty()) {
     const Io io = wire.send(output_);
-    if (io.state != Io::State::ok || io.bytes == 0) return false;
+    broken_ |= io.state != Io::State::ok;
+    if (broken_ || io.bytes == 0) return false;
     output_.erase(output_.begin(), output_.begin() + static_cast<std::ptrdiff_t>(io.bytes));
   }
   return true;
@@ -87,6 +88,7 @@ Greeting::State Greeting::step(Wire& wire) {
 Greeting::State Greeting::pump(Wire& wire) {
   while (true) {
     const bool flushed = flush(wire);
+    if (proved_ && broken_) return fail(State::dropped, "the connection broke during the handshake");
     if (proved_) return flushed ? State::done : State::more;
     const std::size_t before = received_;
     const State state = step(wire);

@@ -63,6 +63,7 @@ class Greeting {
   std::vector<std::byte> unread_;  ///< taken off the wire, not yet consumed by the handshake
   std::size_t received_ = 0;
   bool proved_ = false;
+  bool broken_ = false;  ///< nothing can be sent any more; what came before that may still tell why
   std::string reason_;
 };
 

@@ -109,22 +109,38 @@ def test_two_ranks_a_host(hosts: Hosts) -> None:
         assert report["wrong"] == []
 
 
-def one_breaks(world: Group, network: str) -> dict[str, Any]:
-    """In the middle of the job rank 0's host loses what goes over one network."""
+def one_breaks(world: Group, network: str, late: bool) -> dict[str, Any]:
+    """In the middle of the job rank 0's host loses what goes over one network; `late`: rank 0 looks when 1 has left."""
+    import re
     import subprocess
+    import time
+    from pathlib import Path
+
+    def ss(*options: str) -> str:
+        return subprocess.run(["ss", *options, "dst", network], capture_output=True, check=True, text=True).stdout
 
     x = np.ones(1_000_000)
+    used = world.rank != 0
     try:
-        for i in range(10**9):
-            if i == 5 and world.rank == 0:
-                subprocess.run(["ss", "-K", "dst", network], capture_output=True, check=True)
+        for _ in range(10**9):
+            # One that breaks while it is being opened is opened again: it has to carry something first.
+            if (
+                not used
+                and (carried := re.search(r"bytes_received:(\d+)", ss("-Htin")))
+                and int(carried[1]) > 1_000_000
+            ):
+                used = True
+                ss("-K")
+                while late and " 08 " not in Path("/proc/net/tcp").read_text():  # CLOSE_WAIT: the other side is done
+                    time.sleep(0.01)
             world.all_reduce(x)
     except unisono.RankFailure as error:
         return {"rank": error.rank, "text": str(error)}
     raise AssertionError("the loop ended")
 
 
-def test_one_that_breaks_is_named(hosts: Hosts) -> None:
-    reports = launch_on_hosts(one_breaks, hosts, 1, env=BOTH, network="10.77.1.0/24").values()
+@pytest.mark.parametrize("late", [False, True])
+def test_one_that_breaks_is_named(hosts: Hosts, late: bool) -> None:
+    reports = launch_on_hosts(one_breaks, hosts, 1, env=BOTH, network="10.77.1.0/24", late=late).values()
     assert [report["rank"] for report in reports] == [1, 0]
     assert f"tcp to {hosts.address(1, 1)}:" in reports[0]["text"], reports
