@@ -67,11 +67,11 @@ void bare(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>((k + 1) * bytes));
 }
 
-void copy_bench(benchmark::State& state, const KernelSet& set, bool streaming) {
+void copy_bench(benchmark::State& state, const KernelSet& set, bool around) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   std::vector<char> in(bytes, 1), out(bytes, 2);
   for (auto _ : state) {
-    set.copy(out.data(), in.data(), bytes, streaming);
+    set.copy(out.data(), in.data(), bytes, around);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(2 * bytes));
@@ -93,17 +93,17 @@ void add_set(const KernelSet& set) {
     }
 }
 
-void add_copy(const KernelSet& set, bool streaming) {
-  const std::string name = "copy/" + std::string(set.name) + (streaming ? "/streaming" : "/plain");
-  auto* b = benchmark::RegisterBenchmark(name.c_str(),
-                                         [set, streaming](benchmark::State& s) { copy_bench(s, set, streaming); });
+void add_copy(const KernelSet& set, bool around) {
+  const std::string name = "copy/" + std::string(set.name) + (around ? "/around" : "/plain");
+  auto* b =
+      benchmark::RegisterBenchmark(name.c_str(), [set, around](benchmark::State& s) { copy_bench(s, set, around); });
   for (const std::int64_t bytes : {4 << 10, 256 << 10, 4 << 20, 64 << 20}) b->Arg(bytes);
 }
 
 void add_all() {
   for (const KernelSet& set : kernel_sets()) {
     add_set(set);
-    for (const bool streaming : {false, true}) add_copy(set, streaming);
+    for (const bool around : {false, true}) add_copy(set, around);
   }
   if (__builtin_cpu_supports("avx512f"))
     for (auto* b : {benchmark::RegisterBenchmark("bare/f32/sum/k:2", bare<2>),

@@ -20,7 +20,7 @@ USES: dict[str, set[str]] = {
     "base": set(),
     "kernels": {"base"},
     "plan": {"base"},
-    "transport": {"base"},
+    "transport": {"base", "kernels"},
     "rendezvous": {"base"},
     "tuning": {"base"},
     "engine": {"base", "kernels", "plan", "transport"},

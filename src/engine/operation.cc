@@ -11,12 +11,6 @@ namespace unisono::engine {
 /// are next read, and what lies in their place need not be fetched first.
 constexpr std::int64_t kBeyondCaches = 32 << 20;
 
-/// Staged collectives in which memory is what a rank waits for. (Who fetches from one rank waits for that one's core.)
-constexpr bool fetches_from_all(Collective collective) noexcept {
-  return collective == Collective::all_gather || collective == Collective::gather ||
-         collective == Collective::all_to_all;
-}
-
 namespace {
 /// Bytes of a slice in messages, the same on all ranks. Long vectors are cut into longer ones: fewer calls and turns.
 /// Shorter ones are not: the last slice on its way through the ranks is what all wait for in the end. (In all_to_all
@@ -46,10 +40,7 @@ void Operation::prepare() {
                      ? ground_.domain->slice_bytes(
                            static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)), largest)
                      : network_slice(ground_, plan.collective, largest);
-  // What is reduced in place lies in the caches already.
-  const bool in_place = request_.in == request_.out && plan.shared;
   large_ = request_.binding.out.total() * ground_.size >= kBeyondCaches;
-  around_caches_ = large_ && (plan.shared || (plan.staged && fetches_from_all(plan.collective))) && !in_place;
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
   slots_.resize(static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow)));

@@ -138,8 +138,7 @@ class Operation final : public Running {
   std::vector<bool> arrived_;
   bool patient_ = true;  ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
-  bool large_ = false;          ///< the outputs of all ranks go past the caches
-  bool around_caches_ = false;  ///< and are stored around them
+  bool large_ = false;  ///< the outputs of all ranks go past the caches: they are stored around them
 };
 
 }  // namespace unisono::engine

@@ -21,6 +21,17 @@ using plan::Step;
 /// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
 constexpr std::size_t kPiece = 512 << 10;
 
+/// Those of the destinations `dst`, which lie in `results`, that go around the caches: what is reduced in place lies there
+/// already, and stages are read from there by others.
+static std::uint32_t bypassing(std::span<const Ref> dst, std::span<void* const> results,
+                               std::span<void* const> sources) noexcept {
+  std::uint32_t around = 0;
+  for (std::size_t k = 0; k < std::min<std::size_t>(dst.size(), 32); k++)
+    if (dst[k].space != Space::stage && std::find(sources.begin(), sources.end(), results[k]) == sources.end())
+      around |= std::uint32_t{1} << k;
+  return around;
+}
+
 bool Operation::run_step(Slot& slot, std::uint32_t index) {
   const Step& step = request_.compiled->plan.steps[index];
   switch (step.op) {
@@ -118,15 +129,15 @@ Operation::Done Operation::run_copy(const Slot& slot, const Step& step) {
   const plan::Plan& plan = request_.compiled->plan;
   const Ref& d = plan.dst(step)[0];
   const Ref& s = plan.src(step)[0];
-  // Stages are read from the caches by others. A rank's own block is nobody's business, whatever the plan.
-  const bool streaming = d.space != plan::Space::stage && (around_caches_ || (step.op == OpCode::copy && large_));
+  // Stages are read from the caches by others, results by nobody for now.
+  const bool around = large_ && d.space != plan::Space::stage;
   for (; piece_.block < d.count; piece_ = {piece_.block + 1, 0}) {
     const Part to = part(slot, d, d.first + piece_.block), from = part(slot, s, s.first + piece_.block);
     const std::size_t bytes = std::min(to.bytes, from.bytes);
     if ((to.data == from.data && from.peer < 0) || bytes == piece_.at) continue;
     const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
     if (from.peer < 0)
-      kernels::copy(to.data + piece_.at, from.data + piece_.at, now, streaming);
+      kernels::copy(to.data + piece_.at, from.data + piece_.at, now, around);
     else if (!fetch(to.data + piece_.at, from, piece_.at, now))
       return Done::nothing;
     piece_.at += now;
@@ -142,8 +153,9 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
   std::array<void*, 32> few;
   std::vector<void*> many(dst.size() + src.size() > few.size() ? dst.size() + src.size() : 0);
   const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
-  const kernels::Reduce what{request_.dtype, request_.op, step.final && request_.op == ReduceOp::avg ? ground_.size : 1,
-                             around_caches_ && plan.shared && !request_.reads_peers};
+  kernels::Reduce what{request_.dtype, request_.op, step.final && request_.op == ReduceOp::avg ? ground_.size : 1};
+  what.far = large_;
+  const bool around = large_ && step.final && (plan.shared || plan.staged) && !request_.reads_peers;
   const auto operand = [&](std::size_t k) {
     const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
     return part(slot, ref, ref.first + piece_.block);
@@ -162,6 +174,7 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
       }
       memory[k] = fetched != nullptr ? fetched : p.data + piece_.at;
     }
+    if (around) what.around = bypassing(dst, memory.first(dst.size()), memory.subspan(dst.size()));
     kernels::reduce(what, memory.first(dst.size()),
                     std::span<const void* const>(memory.data() + dst.size(), src.size()),
                     now / size_of(request_.dtype));

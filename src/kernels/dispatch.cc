@@ -103,8 +103,8 @@ void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const
   KernelSet{"scalar", &kReferenceTable}.reduce(what, dst, dst2, src, count);
 }
 
-void copy(void* dst, const void* src, std::size_t bytes, bool streaming) noexcept {
-  set_in_use().copy(dst, src, bytes, streaming);
+void copy(void* dst, const void* src, std::size_t bytes, bool around) noexcept {
+  set_in_use().copy(dst, src, bytes, around);
 }
 
 const char* kernel_set() noexcept { return set_in_use().name; }

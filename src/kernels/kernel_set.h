@@ -20,7 +20,7 @@ struct KernelSet {
   void reduce(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
               std::size_t count) const noexcept {
     table->reduce[static_cast<std::size_t>(what.op)][static_cast<std::size_t>(what.dtype)](
-        dst.data(), dst.size(), src.data(), src.size(), count, what.divisor, what.streaming);
+        dst.data(), dst.size(), src.data(), src.size(), count, what.divisor, what.around, what.far);
   }
   void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src,
               std::size_t count) const noexcept {
@@ -28,7 +28,7 @@ struct KernelSet {
     reduce(what, std::span<void* const>(both, dst2 == nullptr ? 1 : 2), src, count);
   }
   /// As kernels::copy.
-  void copy(void* dst, const void* src, std::size_t bytes, bool streaming) const noexcept;
+  void copy(void* dst, const void* src, std::size_t bytes, bool around) const noexcept;
 };
 
 /// Those that this processor can run, best first; the last is always "scalar", the reference itself.

@@ -32,8 +32,9 @@ struct Reduce {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::int32_t divisor = 1;
-  bool streaming =
-      false;  ///< a hint: no destination is a source, none is read soon, and they are larger than the caches
+  /// Hints. Bit j: destination j is no source, is not read soon, and is part of something larger than the caches.
+  std::uint32_t around = 0;
+  bool far = false;  ///< what is read or written is part of something larger than the caches
 };
 void reduce(const Reduce& what, void* dst, void* dst2, std::span<const void* const> src, std::size_t count) noexcept;
 
@@ -47,8 +48,8 @@ void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const
 void reduce_reference(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
                       std::size_t count) noexcept;
 
-/// memcpy. `streaming` hints that dst will not be read soon and is larger than the caches: it may bypass them.
-void copy(void* dst, const void* src, std::size_t bytes, bool streaming = false) noexcept;
+/// memcpy. `around` hints that dst is not read soon and is larger than the caches: it may bypass them.
+void copy(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;
 
 /// Which set is in use: "avx512", "avx2", "sse4", "neon", "scalar". UNISONO_KERNELS=NAME forces one that the processor
 /// has.

@@ -110,7 +110,7 @@ T finish(T value, std::int32_t divisor) {
 
 template <ReduceOp op, DType dtype>
 void reference(void* const* dst, std::size_t dsts, const void* const* src, std::size_t k, std::size_t count,
-               std::int32_t divisor, bool) noexcept {
+               std::int32_t divisor, std::uint32_t, bool) noexcept {
   using E = Element<dtype>;
   const auto at = [&](std::size_t q, std::size_t i) {
     typename E::Stored s;

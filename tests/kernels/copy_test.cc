@@ -11,10 +11,10 @@ namespace {
 constexpr auto kGuard = static_cast<unsigned char>(0xa5);
 
 /// Copies `bytes` between the given misalignments and checks every byte, those around the destination included.
-void check_copy(const KernelSet& set, std::size_t bytes, std::size_t from, std::size_t to, bool streaming) {
+void check_copy(const KernelSet& set, std::size_t bytes, std::size_t from, std::size_t to, bool around) {
   std::vector<unsigned char> in(bytes + 64), out(bytes + 128, kGuard);
   for (std::size_t i = 0; i < in.size(); i++) in[i] = static_cast<unsigned char>(i * 7 + i / 251);
-  set.copy(out.data() + to, in.data() + from, bytes, streaming);
+  set.copy(out.data() + to, in.data() + from, bytes, around);
   for (std::size_t i = 0; i < out.size(); i++) {
     const bool inside = i >= to && i < to + bytes;
     ASSERT_EQ(out[i], inside ? in[from + i - to] : kGuard)
@@ -24,15 +24,18 @@ void check_copy(const KernelSet& set, std::size_t bytes, std::size_t from, std::
 
 TEST(Copy, EverySizeAndAlignment) {
   for (const KernelSet& set : kernel_sets())
-    for (const bool streaming : {false, true})
+    for (const bool around : {false, true})
       for (std::size_t bytes = 0; bytes < 700; bytes += bytes < 300 ? 1 : 13)
         for (const std::size_t from : {0, 1, 3, 16, 33})
-          for (const std::size_t to : {0, 1, 7, 8, 63}) check_copy(set, bytes, from, to, streaming);
+          for (const std::size_t to : {0, 1, 7, 8, 63}) check_copy(set, bytes, from, to, around);
 }
 
 TEST(Copy, Large) {
   for (const KernelSet& set : kernel_sets())
-    for (const bool streaming : {false, true}) check_copy(set, (std::size_t{9} << 20) + 11, 5, 2, streaming);
+    for (const bool around : {false, true})
+      for (const std::size_t bytes : {std::size_t{16383}, std::size_t{16385}, std::size_t{70001}, std::size_t{131072},
+                                      (std::size_t{9} << 20) + 11})
+        check_copy(set, bytes, 5, 2, around);
 }
 
 TEST(Copy, NothingFromNowhere) { copy(nullptr, nullptr, 0, true); }

@@ -85,7 +85,7 @@ class Values {
   }
 
  private:
-  static constexpr std::size_t kPool = 1 << 15;
+  static constexpr std::size_t kPool = 1 << 17;
   DType dtype_;
   std::mt19937_64 random_;
   Buffer pool_;
@@ -241,23 +241,24 @@ TEST_P(Sets, EveryDestination) {
 /// Stores around the caches, aligned or not.
 TEST_P(Sets, Streaming) {
   Values values(dtype(), 1, 6);
-  const std::size_t count = 8192 / size_of(dtype()) + 13;
+  const std::size_t count = 80000 / size_of(dtype()) + 13;  // past one turn at several places, not a multiple of one
   for_each_op([&](Reduce what) {
-    for (const std::size_t shift : {0, 1}) {
+    for (const std::size_t shift : {0, 1, 5}) {
       std::vector<Buffer> sources;
       for (int q = 0; q < 3; q++) sources.push_back(values.source(count, 0));
       std::vector<const void*> src;
       for (const Buffer& s : sources) src.push_back(s.data());
       const std::size_t bytes = count * size_of(dtype());
-      alignas(64) static std::byte got[16384];
-      std::vector<std::byte> expected(bytes);
-      void* const dst[] = {got + shift * size_of(dtype())};
-      what.streaming = true;
+      alignas(64) static std::byte got[2][81024];
+      std::vector<std::byte> expected(bytes), again(bytes);
+      void* const dst[] = {got[0] + shift * size_of(dtype()), got[1]};
+      what.around = 1;  // the first, but not the other
+      what.far = true;
       set().reduce(what, dst, src, count);
-      void* const wanted[] = {expected.data()};
+      void* const wanted[] = {expected.data(), again.data()};
       reduce_reference(what, wanted, src, count);
-      ASSERT_EQ(std::memcmp(dst[0], expected.data(), bytes), 0)
-          << set().name << " " << name_of(what.op) << " " << shift;
+      for (void* const d : dst)
+        ASSERT_EQ(std::memcmp(d, expected.data(), bytes), 0) << set().name << " " << name_of(what.op) << " " << shift;
     }
   });
 }

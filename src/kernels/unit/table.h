@@ -11,10 +11,10 @@ namespace unisono::kernels::unit {
 
 /// As kernels::reduce, for one op and dtype.
 using ReduceFunction = void (*)(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count,
-                                int32_t divisor, bool streaming) noexcept;
+                                int32_t divisor, uint32_t around, bool far) noexcept;
 
-/// Copies `lines` times kLine bytes with stores around the caches. `to` is a multiple of kLine, `from` any address.
-/// The stores are ordered before whatever this thread writes after the return.
+/// Copies `lines` times kLine bytes with stores around the caches. `to` is a multiple of kLine, `from` any address. The
+/// stores are ordered before whatever this thread writes after the return.
 using CopyFunction = void (*)(char* to, const char* from, size_t lines) noexcept;
 inline constexpr size_t kLine = 64;
 

@@ -16,7 +16,8 @@ struct Operands {
   size_t dsts;
   const void* const* src;
   size_t k;
-  bool around;  ///< whole fours are stored around the caches
+  uint32_t around;  ///< bit j: whole fours of dst[j] are stored around the caches
+  bool far;         ///< from or to memory
 
   UNISONO_INLINE const char* source(size_t q, size_t at) const { return static_cast<const char*>(src[q]) + at; }
   UNISONO_INLINE char* destination(size_t d, size_t at) const { return static_cast<char*>(dst[d]) + at; }
@@ -51,7 +52,7 @@ UNISONO_INLINE void fold_four(const Operands& o, size_t at, size_t from, size_t 
                                E::pack(Op::finish(c, divisor)), E::pack(Op::finish(d, divisor))};
     for (size_t j = 0; j < o.dsts; j++) {
       char* start = o.destination(j, at);
-      if (o.around)
+      if ((o.around >> j & 1) != 0)
         for (size_t i = 0; i < 4; i++) store_around<n>(start + i * n, results[i]);
       else
         for (size_t i = 0; i < 4; i++) store<n>(start + i * n, results[i]);
@@ -97,38 +98,80 @@ UNISONO_INLINE void fold_part(const Operands& o, size_t at, size_t bytes, typena
   for (size_t j = 0; j < o.dsts; j++) store_part<n>(o.destination(j, at), result, bytes);
 }
 
+/// Long vectors are gone through at so many places at once: a processor fetches ahead along several streams side by side,
+/// but along each only so fast, and one or two do not use what the memory gives (10.7 GB/s a core in one place, 16.6 in
+/// four, where this was written).
+constexpr size_t kPlaces = 4;
+/// Bytes from one place to the next, and the least there must be to begin with. No power of two: the places would all fall
+/// on the same sets of a cache.
+constexpr size_t kFar = (16 << 10) + 1280, kNear = 4 << 10;
+/// More streams in one direction do not gain.
+constexpr size_t kMostSources = 4;
+
+/// Calls piece(at) for each kPiece bytes from `at` to the result, which is at most `bytes`; the rest is too short.
+template <size_t kPiece, class Piece>
+UNISONO_INLINE size_t at_several_places(size_t at, size_t bytes, Piece piece) {
+  while (bytes - at >= kPlaces * kNear) {
+    const size_t even = (bytes - at) / kPlaces / kPiece * kPiece;
+    const size_t apart = even < kFar ? even : kFar;
+    for (size_t i = 0; i < apart; i += kPiece)
+      for (size_t place = 0; place < kPlaces; place++) piece(at + place * apart + i);
+    at += kPlaces * apart;
+  }
+  return at;
+}
+
+/// Stores around the caches need aligned destinations. Those in `around` that can be: at the distance from an aligned
+/// address that the first of them is, in whole elements.
+UNISONO_INLINE uint32_t around_ones(void* const* dst, size_t dsts, uint32_t around, size_t element) {
+  size_t distance = kWidth;
+  for (size_t j = 0; j < 32 && around >> j != 0; j++) {
+    if ((around >> j & 1) == 0) continue;
+    const size_t past = j < dsts ? reinterpret_cast<uintptr_t>(dst[j]) % kWidth : 1;
+    if (distance == kWidth && past % element == 0) distance = past;
+    if (j >= dsts || past != distance) around &= ~(uint32_t{1} << j);
+  }
+  return around;
+}
+
+/// Bytes in front of the first aligned address in those that are stored around the caches.
+UNISONO_INLINE size_t until_aligned(const Operands& o) {
+  const auto first = static_cast<size_t>(__builtin_ctz(o.around));
+  return (kWidth - reinterpret_cast<uintptr_t>(o.dst[first]) % kWidth) % kWidth;
+}
+
 template <class E, class Op>
 void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
   constexpr size_t n = E::kRaw;
   const size_t bytes = count * E::kSize;
-  size_t at = 0;
+  size_t at = o.around == 0 ? 0 : until_aligned(o);
+  if (at >= bytes) at = 0;
+  size_t head = 0;
+  for (; at - head >= n; head += n) fold_one<E, Op>(o, head, divisor);
+  if (head < at) fold_part<E, Op>(o, head, at - head, divisor);
   if (o.k > kStreams)
     for (; bytes - at >= kBlock * 4 * n; at += kBlock * 4 * n) fold_block<E, Op>(o, at, divisor);
+  else if (o.far && o.k <= kMostSources)
+    at = at_several_places<4 * n>(at, bytes,
+                                  [&](size_t i) { fold_four<E, Op, true, true>(o, i, 0, o.k, nullptr, divisor); });
   for (; bytes - at >= 4 * n; at += 4 * n) fold_four<E, Op, true, true>(o, at, 0, o.k, nullptr, divisor);
   for (; bytes - at >= n; at += n) fold_one<E, Op>(o, at, divisor);
   if (at < bytes) fold_part<E, Op>(o, at, bytes - at, divisor);
-  if (o.around) stores_done();
-}
-
-/// Stores around the caches need aligned destinations.
-UNISONO_INLINE bool all_aligned(void* const* dst, size_t dsts) {
-  uintptr_t all = 0;
-  for (size_t j = 0; j < dsts; j++) all |= reinterpret_cast<uintptr_t>(dst[j]);
-  return all % kWidth == 0;
+  if (o.around != 0) stores_done();
 }
 
 template <class E, class Op>
-void reduce(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t,
-            bool streaming) noexcept {
-  const Operands o{dst, dsts, src, k, streaming && all_aligned(dst, dsts)};
+void reduce(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t, uint32_t around,
+            bool far) noexcept {
+  const Operands o{dst, dsts, src, k, around_ones(dst, dsts, around, E::kSize), far};
   fold_all<E, Op>(o, count, typename E::V{});
 }
 template <class E>
 void reduce_sum(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t divisor,
-                bool streaming) noexcept {
-  if (divisor <= 1) return reduce<E, Sum<Floats>>(dst, dsts, src, k, count, divisor, streaming);
+                uint32_t around, bool far) noexcept {
+  if (divisor <= 1) return reduce<E, Sum<Floats>>(dst, dsts, src, k, count, divisor, around, far);
   using Lane = decltype(typename E::V{}[0] + 0);
-  const Operands o{dst, dsts, src, k, streaming && all_aligned(dst, dsts)};
+  const Operands o{dst, dsts, src, k, around_ones(dst, dsts, around, E::kSize), far};
   fold_all<E, Average>(o, count, typename E::V{} + static_cast<Lane>(divisor));
 }
 
@@ -143,9 +186,11 @@ UNISONO_INLINE void copy_vectors(char* to, const char* from) {
 /// As unit::CopyFunction. With the widest stores there are: a line that one store fills need not wait in a buffer for its
 /// other parts, and one core then copies half as much again as with 16 bytes a store.
 void copy_lines(char* to, const char* from, size_t lines) noexcept {
-  constexpr size_t kFour = 4 * kWidth / unit::kLine;  // lines in four vectors
-  for (; lines >= kFour; lines -= kFour, to += 4 * kWidth, from += 4 * kWidth) copy_vectors<4>(to, from);
-  for (; lines > 0; lines--, to += unit::kLine, from += unit::kLine) copy_vectors<unit::kLine / kWidth>(to, from);
+  constexpr size_t kFour = 4 * kWidth;
+  const size_t bytes = lines * unit::kLine;
+  size_t at = at_several_places<kFour>(0, bytes, [&](size_t i) { copy_vectors<4>(to + i, from + i); });
+  for (; bytes - at >= kFour; at += kFour) copy_vectors<4>(to + at, from + at);
+  for (; at < bytes; at += unit::kLine) copy_vectors<unit::kLine / kWidth>(to + at, from + at);
   stores_done();
 }
 constexpr unit::CopyFunction kCopyAround = copy_lines;

@@ -17,6 +17,8 @@ namespace {
 /// Large transfers become visible in pieces of this size, so that the two sides' copies overlap.
 constexpr std::uint64_t kPublishBytes = 64 << 10;
 constexpr std::uint64_t kMaxRingBytes = 1ull << 32;
+/// What lies so far before the end of a message is not in the caches any more when all is there.
+constexpr std::uint64_t kBeyondCaches = 8 << 20;
 
 template <class Parts>
 std::uint64_t total(const Parts& parts) noexcept {
@@ -147,6 +149,7 @@ Io Channel::read(std::span<const MutablePart> parts) noexcept {
     return {over ? Io::State::closed : Io::State::ok, 0, 0};
   }
 
+  const bool around = total(parts) >= kBeyondCaches;
   std::size_t moved = 0;
   std::uint64_t fresh = 0;  // taken, room not yet given back
   for (MutablePart part : parts) {
@@ -161,7 +164,7 @@ Io Channel::read(std::span<const MutablePart> parts) noexcept {
         if (fresh > 0) publish_read();
         return {moved == 0 && over ? Io::State::closed : Io::State::ok, moved, 0};
       }
-      reader_->get(part.data(), n);
+      reader_->get(part.data(), n, around);
       part = part.subspan(n);
       moved += n;
       fresh += n;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "kernels/kernels.h"
 #include "transport/shm/layout.h"
 
 namespace unisono::transport::shm {
@@ -61,12 +62,12 @@ class RingReader {
     }
     return head_ - tail_;
   }
-  /// Not more than available(). The room is the writer's again after publish().
-  void get(std::byte* to, std::uint64_t n) noexcept {
+  /// Not more than available(). The room is the writer's again after publish(). `around` as in kernels::copy.
+  void get(std::byte* to, std::uint64_t n, bool around = false) noexcept {
     const std::uint64_t at = tail_ & (bytes_ - 1);
     const std::uint64_t first = std::min(n, bytes_ - at);
-    std::memcpy(to, data_ + at, first);
-    if (n > first) std::memcpy(to + first, data_, n - first);
+    kernels::copy(to, data_ + at, first, around);
+    if (n > first) kernels::copy(to + first, data_, n - first, around);
     tail_ += n;
   }
   void publish() noexcept { mine_.tail.store(tail_, std::memory_order_release); }
