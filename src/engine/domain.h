@@ -54,7 +54,7 @@ struct Whereabouts {
 
   /// All that a shared plan needs of the rank lies in its segment, and input and output are offsets there. Otherwise they are addresses.
   static constexpr std::uint64_t kOpen = 1;
-  /// Rank 0's word: the rival runs.
+  /// The judge's word: the rival runs.
   static constexpr std::uint64_t kRival = 2;
   bool open() const noexcept { return (flags & kOpen) != 0; }
 };

@@ -101,7 +101,9 @@ bool Operation::announce() {
     stage_[ground_.rank] = *stage;
     mine.stage = domain.own_stage_offset();
   }
-  if (request_.shared != nullptr && opens_buffers(mine)) mine.flags |= Whereabouts::kOpen;
+  // A rank of which the shared plan needs nothing may still be read by the rival, and says where by its addresses.
+  if (request_.shared != nullptr && opens_buffers(mine) && request_.shared->plan.exposed[ground_.rank] != 0)
+    mine.flags |= Whereabouts::kOpen;
   if (request_.rival_runs) mine.flags |= Whereabouts::kRival;
   if ((request_.reads_peers || request_.rival != nullptr) && !mine.open()) {
     mine.input = reinterpret_cast<std::uintptr_t>(request_.in);

@@ -44,9 +44,10 @@ struct Request {
   /// have begun; a rank that opens nothing of what it should makes all run `compiled`.
   std::shared_ptr<const Compiled> shared;
   Binding shared_binding;
-  /// A plan that only reads others' buffers, which runs instead of `compiled` when rank 0 says so (`rival_runs` there).
+  /// A plan that only reads others' buffers, which runs instead of `compiled` when rank `judge` says so (`rival_runs` there).
   std::shared_ptr<const Compiled> rival;
   Binding rival_binding;
+  int judge = 0;
   bool rival_runs = false;
   const std::byte* in = nullptr;
   std::byte* out = nullptr;

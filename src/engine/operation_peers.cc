@@ -95,10 +95,10 @@ void Operation::become(std::shared_ptr<const Compiled> plan, Binding binding, bo
   request_.rival = nullptr;
 }
 
-/// Whether it is the rival, which rank 0's announcement says.
+/// Whether it is the rival, which the judge's announcement says.
 bool Operation::decide_rival() {
-  if (ground_.rank != 0 && !peer_arrived(0)) return false;
-  if ((where_[0].flags & Whereabouts::kRival) != 0) become(request_.rival, std::move(request_.rival_binding), true);
+  if (ground_.rank != request_.judge && !peer_arrived(request_.judge)) return false;
+  if ((where_[request_.judge].flags & Whereabouts::kRival) != 0) become(request_.rival, std::move(request_.rival_binding), true);
   request_.rival = nullptr;
   prepare();
   return true;

@@ -6,6 +6,23 @@
 
 namespace unisono::detail {
 
+namespace {
+/// Who sees when all is there: where the result is, or the last of it. The root of a broadcast or scatter may have done its
+/// part long before.
+int judge_of(const Call& call, int size) noexcept {
+  switch (call.collective) {
+    case Collective::broadcast:
+    case Collective::scatter:
+      return (call.root + 1) % size;
+    case Collective::reduce:
+    case Collective::gather:
+      return call.root;
+    default:
+      return 0;
+  }
+}
+}  // namespace
+
 /// The plan that may run instead of the one that the table names. The same on all ranks: it depends on the call and the table alone.
 void GroupImpl::prepare_rival(Pending& p, engine::Request& request) {
   if (p.requested != nullptr || !parts_.peer_memory || overridden_[static_cast<std::size_t>(p.call.collective)]) return;
@@ -14,10 +31,11 @@ void GroupImpl::prepare_rival(Pending& p, engine::Request& request) {
   q.peer_memory = true;
   const plan::Algorithm* algorithm = parts_.selector.choose(q);
   if (algorithm->place != plan::Place::peer_memory) return;
-  request.rival = *compiled(p.call.collective, *algorithm, 0);
+  request.rival = *compiled(p.call.collective, *algorithm, p.call.root);
   request.rival_binding =
       engine::bind(request.rival->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
-  if (rank() != 0) return;
+  request.judge = judge_of(p.call, size());
+  if (rank() != request.judge) return;
   const int magnitude = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(q.bytes)));
   p.contest = &contests_[{p.call.collective, magnitude}];
   request.rival_runs = p.contest->choose() == group::Contest::Side::rival;

@@ -173,6 +173,12 @@ void share_root(PlanBuilder& b, std::uint8_t exposed) {
   b.share(std::move(by_rank));
 }
 
+void share_all_but_root(PlanBuilder& b, std::uint8_t exposed) {
+  std::vector<std::uint8_t> by_rank(static_cast<std::size_t>(b.ranks()), exposed);
+  by_rank[static_cast<std::size_t>(b.root())] = 0;
+  b.share(std::move(by_rank));
+}
+
 void wait_for_others(PlanBuilder& b, std::uint16_t channel) {
   for (std::int32_t i = 1; i < b.ranks(); i++) b.wait(b.around(b.rank() - i), channel);
 }

@@ -74,9 +74,10 @@ std::vector<Ref> parts_on_node(const PlanBuilder& b, const HostMap& nodes, std::
 /// What staged_nodes is where there is one node: `flat` by that name.
 Plan staged_nodes_of(Plan flat);
 
-/// Shared plans in which every rank exposes the same, or the root alone does.
+/// Shared plans in which every rank exposes the same, or the root alone does, or all others do.
 void share_all(PlanBuilder& b, std::uint8_t exposed);
 void share_root(PlanBuilder& b, std::uint8_t exposed);
+void share_all_but_root(PlanBuilder& b, std::uint8_t exposed);
 /// `shared`, a shared plan that only reads others' buffers, for buffers anywhere, under the name single_copy: the ranks read each other's memory
 /// through the kernel, so that every byte is copied once and not twice, and no line is handed to and fro between the caches of two
 /// cores. It wins where these cores share no cache, or the data lie in memory; a page costs the kernel about as much as its copy. Nobody
