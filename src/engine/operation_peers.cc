@@ -98,7 +98,8 @@ void Operation::become(std::shared_ptr<const Compiled> plan, Binding binding, bo
 /// Whether it is the rival, which the judge's announcement says.
 bool Operation::decide_rival() {
   if (ground_.rank != request_.judge && !peer_arrived(request_.judge)) return false;
-  if ((where_[request_.judge].flags & Whereabouts::kRival) != 0) become(request_.rival, std::move(request_.rival_binding), true);
+  if ((where_[request_.judge].flags & Whereabouts::kRival) != 0)
+    become(request_.rival, std::move(request_.rival_binding), true);
   request_.rival = nullptr;
   prepare();
   return true;
