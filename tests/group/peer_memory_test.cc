@@ -85,7 +85,7 @@ TEST(PeerMemory, EveryAlgorithmIsRight) {
 TEST(PeerMemory, AContestChangesNoResult) {
   for (const int n : {2, 3})
     spawn_threads(n, [](Group world) {
-      for (int round = 0; round < 60; round++)
+      for (int round = 0; round < 24; round++)
         for (const Collective collective : kReading)
           ASSERT_EQ(wrong_after(world, collective, round % 3 == 0 ? 7 : 30'000, "", round % world.size()), 0)
               << name_of(collective) << " " << round;
