@@ -25,11 +25,13 @@ constexpr std::size_t kPiece = 512 << 10;
 /// already, and stages are read from there by others.
 static std::uint32_t bypassing(std::span<const Ref> dst, std::span<void* const> results,
                                std::span<void* const> sources) noexcept {
-  std::uint32_t around = 0;
-  for (std::size_t k = 0; k < std::min<std::size_t>(dst.size(), 32); k++)
-    if (dst[k].space != Space::stage && std::find(sources.begin(), sources.end(), results[k]) == sources.end())
-      around |= std::uint32_t{1} << k;
-  return around;
+  std::uint32_t around = 0, through = 0;
+  for (std::size_t k = 0; k < dst.size(); k++) {
+    const bool bypasses =
+        dst[k].space != Space::stage && std::find(sources.begin(), sources.end(), results[k]) == sources.end();
+    (bypasses ? around : through) |= std::uint32_t{1} << std::min<std::size_t>(k, 31);
+  }
+  return around & ~through;
 }
 
 bool Operation::run_step(Slot& slot, std::uint32_t index) {

@@ -32,7 +32,8 @@ struct Reduce {
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
   std::int32_t divisor = 1;
-  /// Hints. Bit j: destination j is no source, is not read soon, and is part of something larger than the caches.
+  /// Hints. Bit j: destination j is no source, is not read soon, and is part of something larger than the caches; bit 31: so
+  /// are all destinations from 31 on.
   std::uint32_t around = 0;
   bool far = false;  ///< what is read or written is part of something larger than the caches
 };

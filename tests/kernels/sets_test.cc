@@ -263,6 +263,34 @@ TEST_P(Sets, Streaming) {
   });
 }
 
+/// More destinations than a mask has bits, at all distances from an aligned address.
+TEST_P(Sets, StreamingToMany) {
+  Values values(dtype(), 1, 7);
+  const std::size_t count = 700;
+  const std::size_t bytes = count * size_of(dtype());
+  const Buffer a = values.source(count, 0), b = values.source(count, 0);
+  const std::vector<const void*> src{a.data(), b.data()};
+  std::vector<Buffer> expected(1, Buffer(bytes));
+  const Reduce plain{dtype(), supports(ReduceOp::sum, dtype()) ? ReduceOp::sum : ReduceOp::bor, 1};
+  void* const wanted[] = {expected[0].data()};
+  reduce_reference(plain, wanted, src, count);
+  for (const bool aligned : {true, false})
+    for (const std::uint32_t around : {~0U, 1U << 31, 0x80000001U, 6U}) {
+      std::vector<Buffer> results(40, Buffer(bytes + 256));
+      std::vector<void*> dst;
+      for (std::size_t j = 0; j < results.size(); j++) {
+        const auto start = reinterpret_cast<std::uintptr_t>(results[j].data());
+        dst.push_back(results[j].data() + (64 - start % 64) % 64 + (aligned ? 0 : j % 5 * size_of(dtype())));
+      }
+      Reduce what = plain;
+      what.around = around;
+      what.far = true;
+      set().reduce(what, dst, src, count);
+      for (std::size_t j = 0; j < dst.size(); j++)
+        ASSERT_EQ(std::memcmp(dst[j], expected[0].data(), bytes), 0) << set().name << " " << around << " " << j;
+    }
+}
+
 /// Every special value against every other, on both sides.
 TEST_P(Sets, EveryPairOfSpecials) {
   const auto special = specials(dtype());

@@ -10,13 +10,16 @@
 namespace unisono::kernels::UNISONO_UNIT {
 namespace {
 
+/// Which bit of a mask stands for destination j: the last one for all that are left.
+UNISONO_INLINE uint32_t bit_of(size_t j) { return uint32_t{1} << (j < 31 ? j : 31); }
+
 /// Where one call reads and writes; offsets are in bytes and the same for all.
 struct Operands {
   void* const* dst;
   size_t dsts;
   const void* const* src;
   size_t k;
-  uint32_t around;  ///< bit j: whole fours of dst[j] are stored around the caches
+  uint32_t around;  ///< bit_of(j): whole fours of dst[j] are stored around the caches
   bool far;         ///< from or to memory
 
   UNISONO_INLINE const char* source(size_t q, size_t at) const { return static_cast<const char*>(src[q]) + at; }
@@ -52,7 +55,7 @@ UNISONO_INLINE void fold_four(const Operands& o, size_t at, size_t from, size_t 
                                E::pack(Op::finish(c, divisor)), E::pack(Op::finish(d, divisor))};
     for (size_t j = 0; j < o.dsts; j++) {
       char* start = o.destination(j, at);
-      if ((o.around >> j & 1) != 0)
+      if ((o.around & bit_of(j)) != 0)
         for (size_t i = 0; i < 4; i++) store_around<n>(start + i * n, results[i]);
       else
         for (size_t i = 0; i < 4; i++) store<n>(start + i * n, results[i]);
@@ -121,17 +124,16 @@ UNISONO_INLINE size_t at_several_places(size_t at, size_t bytes, Piece piece) {
   return at;
 }
 
-/// Stores around the caches need aligned destinations. Those in `around` that can be: at the distance from an aligned
-/// address that the first of them is, in whole elements.
+/// Stores around the caches need aligned destinations. Those in `around` that can be: as far from an aligned address as the
+/// first of them is, in whole elements.
 UNISONO_INLINE uint32_t around_ones(void* const* dst, size_t dsts, uint32_t around, size_t element) {
-  size_t distance = kWidth;
-  for (size_t j = 0; j < 32 && around >> j != 0; j++) {
-    if ((around >> j & 1) == 0) continue;
-    const size_t past = j < dsts ? reinterpret_cast<uintptr_t>(dst[j]) % kWidth : 1;
-    if (distance == kWidth && past % element == 0) distance = past;
-    if (j >= dsts || past != distance) around &= ~(uint32_t{1} << j);
-  }
-  return around;
+  if (around == 0) return 0;
+  const auto past = [&](size_t j) { return reinterpret_cast<uintptr_t>(dst[j]) % kWidth; };
+  size_t first = 0;
+  while (first < dsts && ((around & bit_of(first)) == 0 || past(first) % element != 0)) first++;
+  uint32_t can = 0, cannot = 0;
+  for (size_t j = first; j < dsts; j++) (past(j) == past(first) ? can : cannot) |= bit_of(j);
+  return around & can & ~cannot;
 }
 
 /// Bytes in front of the first aligned address in those that are stored around the caches.
