@@ -136,8 +136,8 @@ TEST(OpenStore, EnvironmentWithAndWithoutAnAgent) {
   const auto port = free_port();
   meet([&](int rank) { return config(rank, 2, "env://"); }, 2,
        environment_of({{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}}));
-  // The agent's own store sits on MASTER_PORT: ours must not mind.
-  const Fd agent = value_or_throw(listen_on(value_or_throw(resolve({"127.0.0.1", 0, ""})).front()));
+  // The agent's own store sits on MASTER_PORT: ours must not mind, and takes the next one.
+  const Fd agent = value_or_throw(listen_on(value_or_throw(resolve({"127.0.0.1", free_port(), ""})).front()));
   const auto taken = value_or_throw(parse_endpoint(to_string(value_or_throw(local_address(agent.get()))))).port;
   meet([&](int rank) { return config(rank, 2, "env://"); }, 2,
        environment_of({{"MASTER_ADDR", "127.0.0.1"},
