@@ -37,7 +37,7 @@ struct LaunchOptions {
 /// first (128 + signal when a signal killed it), 124 after the time limit, 2 for options that make no sense, 127 and
 /// 126 for a program that is not there or cannot be run: those are told before anything starts. Blocks. Call it from a
 /// process without other children and, for the time being, without other threads: it forks, takes SIGCHLD, SIGINT,
-/// SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 through a descriptor, and adopts orphaned descendants until it returns.
+/// SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 (those that are not ignored) through a descriptor, and adopts orphaned descendants until it returns.
 int launch(const LaunchOptions& options);
 
 }  // namespace unisono::cli

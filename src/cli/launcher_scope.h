@@ -15,13 +15,17 @@ namespace unisono::cli {
 /// Signals that concern the ranks.
 inline constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-/// Signals come through a descriptor while this lives, and as before afterwards.
+/// Signals come through a descriptor while this lives, and as before afterwards. Those that are ignored stay so: nohup, and shells
+/// for what they start in the background, mean that for the whole job.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigset_t set;
     ::sigemptyset(&set);
-    for (const int s : kPassedOn) ::sigaddset(&set, s);
+    for (const int s : kPassedOn) {
+      struct sigaction now{};
+      if (::sigaction(s, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) ::sigaddset(&set, s);
+    }
     fd_ = Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     ::sigaddset(&set, SIGPIPE);  // a reader of our output that goes away is an error of write
     ::pthread_sigmask(SIG_BLOCK, &set, &before_);

@@ -18,6 +18,16 @@ import pytest
 PYTHON = sys.executable
 
 
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Signals mean what they do by default, whoever started the tests (nohup, say): children inherit it."""
+    before = {which: signal.signal(which, signal.SIG_DFL) for which in (signal.SIGHUP, signal.SIGINT)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for which, handler in before.items():
+        signal.signal(which, handler)
+
+
 def unisono() -> str:
     """The command that was installed beside this Python, or the one that UNISONO_COMMAND names."""
     return os.environ.get("UNISONO_COMMAND") or str(Path(sysconfig.get_path("scripts")) / "unisono")
@@ -266,6 +276,21 @@ def test_signals_are_passed_on(which: signal.Signals, pids: Callable[[int], list
     assert p.returncode == 0, err
     assert sorted(out.splitlines()) == ["[0] caught", "[1] caught"]
     assert f"{which.name}: passed on" in err
+
+
+def test_nohup_is_respected(pids: Callable[[int], list[int]]) -> None:
+    """What was ignored when the job began is ignored by it, too: it goes on when the terminal is closed."""
+    script = f"trap 'echo done; exit 0' USR1; {REPORT} while :; do sleep 0.05; done"
+    ignoring = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
+    with subprocess.Popen([*ignoring, unisono(), "run", "-n", "2", "--", "sh", "-c", script],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:  # fmt: skip
+        pids(2)
+        p.send_signal(signal.SIGHUP)
+        p.send_signal(signal.SIGUSR1)
+        out, err = p.communicate(timeout=20)
+    assert p.returncode == 0, err
+    assert sorted(out.splitlines()) == ["[0] done", "[1] done"]
+    assert "SIGHUP" not in err
 
 
 def test_user_signals_are_passed_on_and_end_nothing(pids: Callable[[int], list[int]]) -> None:
