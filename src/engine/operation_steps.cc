@@ -18,13 +18,14 @@ using plan::Ref;
 using plan::Space;
 using plan::Step;
 
+namespace {
 /// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
 constexpr std::size_t kPiece = 512 << 10;
 
 /// Those of the destinations `dst`, which lie in `results`, that go around the caches: what is reduced in place lies there
 /// already, and stages are read from there by others.
-static std::uint32_t bypassing(std::span<const Ref> dst, std::span<void* const> results,
-                               std::span<void* const> sources) noexcept {
+std::uint32_t bypassing(std::span<const Ref> dst, std::span<void* const> results,
+                        std::span<void* const> sources) noexcept {
   std::uint32_t around = 0, through = 0;
   for (std::size_t k = 0; k < dst.size(); k++) {
     const bool bypasses =
@@ -33,6 +34,7 @@ static std::uint32_t bypassing(std::span<const Ref> dst, std::span<void* const> 
   }
   return around & ~through;
 }
+}  // namespace
 
 bool Operation::run_step(Slot& slot, std::uint32_t index) {
   const Step& step = request_.compiled->plan.steps[index];

@@ -74,7 +74,7 @@ engine::Signature GroupImpl::signature_of(const Call& call, const plan::Algorith
   f.collective = call.collective;
   f.dtype = call.dtype;
   f.op = reduces(call.collective) ? call.op : ReduceOp::sum;
-  f.root = rooted(call.collective) ? call.root : 0;
+  f.root = root_of(call);
   f.uneven = !call.counts.empty();
   f.algorithm = requested == nullptr ? 0 : static_cast<int>(requested - plan::algorithms().data()) + 1;
   std::uint64_t count = static_cast<std::uint64_t>(call.count);
@@ -190,13 +190,14 @@ plan::Question GroupImpl::question(const Call& call) const {
   return q;
 }
 
-Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(Collective collective,
-                                                                    const plan::Algorithm& algorithm, int root) {
-  auto& slot = plans_[{collective, &algorithm, root}];
+Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(const Call& call,
+                                                                    const plan::Algorithm& algorithm) {
+  const int root = root_of(call);
+  auto& slot = plans_[{call.collective, &algorithm, root}];
   if (slot == nullptr) {
     if (plans_.size() > 256) {  // a group of many roots and overrides: start over rather than grow
       plans_.clear();
-      return compiled(collective, algorithm, root);
+      return compiled(call, algorithm);
     }
     slot = std::make_shared<const engine::Compiled>(
         engine::compile(algorithm.build({size(), rank(), root, parts_.hosts, parts_.nodes})));
@@ -219,7 +220,7 @@ bool GroupImpl::begin(Pending& p) {
     return false;
   }
   p.algorithm = *chosen;
-  auto plan = compiled(p.call.collective, *p.algorithm, rooted(p.call.collective) ? p.call.root : 0);
+  auto plan = compiled(p.call, *p.algorithm);
   engine::Request request;
   request.compiled = *plan;
   request.binding = engine::bind((*plan)->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);

@@ -22,6 +22,9 @@
 
 namespace unisono::detail {
 
+/// 0 where a call's root means nothing.
+inline int root_of(const Call& call) noexcept { return rooted(call.collective) ? call.root : 0; }
+
 /// A member, for messages and for making subgroups.
 struct Member {
   int peer = -1;  ///< the messenger's number; -1: this process
@@ -115,8 +118,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status wait_tiny(const Call& call, engine::Running& operation);
   Status settle(engine::Running& operation);  // fails the group when the operation failed
   bool begin(Pending& pending);
-  Result<std::shared_ptr<const engine::Compiled>> compiled(Collective collective, const plan::Algorithm& algorithm,
-                                                           int root);
+  Result<std::shared_ptr<const engine::Compiled>> compiled(const Call& call, const plan::Algorithm& algorithm);
   Result<const plan::Algorithm*> choose(const Pending& pending) const;
   plan::Question question(const Call& call) const;
   void prepare_shared(const Pending& pending, engine::Request& request);

@@ -31,7 +31,7 @@ void GroupImpl::prepare_rival(Pending& p, engine::Request& request) {
   q.peer_memory = true;
   const plan::Algorithm* algorithm = parts_.selector.choose(q);
   if (algorithm->place != plan::Place::peer_memory) return;
-  request.rival = *compiled(p.call.collective, *algorithm, p.call.root);
+  request.rival = *compiled(p.call, *algorithm);
   request.rival_binding =
       engine::bind(request.rival->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
   request.judge = judge_of(p.call, size());

@@ -17,15 +17,14 @@ void GroupImpl::prepare_shared(const Pending& p, engine::Request& request) {
     algorithm = parts_.selector.choose(q);
   }
   if (algorithm->place != plan::Place::shared_buffers) return;
-  request.shared = *compiled(p.call.collective, *algorithm, rooted(p.call.collective) ? p.call.root : 0);
+  request.shared = *compiled(p.call, *algorithm);
   request.shared_binding =
       engine::bind(request.shared->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
 }
 
 /// An algorithm that was asked for by name is not replaced by another one.
 void GroupImpl::refuse_private_buffers(const Pending& p) const {
-  const int root = rooted(p.call.collective) ? p.call.root : 0;
-  const plan::Plan plan = p.requested->build({size(), rank(), root, parts_.hosts, parts_.nodes});
+  const plan::Plan plan = p.requested->build({size(), rank(), root_of(p.call), parts_.hosts, parts_.nodes});
   const engine::Binding binding = engine::bind(plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
   const auto check = [&](std::uint8_t bit, const void* data, std::int64_t bytes, const char* what) {
     if ((plan.exposed[static_cast<std::size_t>(rank())] & bit) == 0 || bytes == 0) return;

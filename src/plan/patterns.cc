@@ -167,17 +167,16 @@ Plan staged_nodes_of(Plan flat) {
   return flat;
 }
 
-void share_root(PlanBuilder& b, std::uint8_t exposed) {
-  std::vector<std::uint8_t> by_rank(static_cast<std::size_t>(b.ranks()), 0);
-  by_rank[static_cast<std::size_t>(b.root())] = exposed;
+namespace {
+void share_apart(PlanBuilder& b, std::uint8_t root, std::uint8_t others) {
+  std::vector<std::uint8_t> by_rank(static_cast<std::size_t>(b.ranks()), others);
+  by_rank[static_cast<std::size_t>(b.root())] = root;
   b.share(std::move(by_rank));
 }
+}  // namespace
 
-void share_all_but_root(PlanBuilder& b, std::uint8_t exposed) {
-  std::vector<std::uint8_t> by_rank(static_cast<std::size_t>(b.ranks()), exposed);
-  by_rank[static_cast<std::size_t>(b.root())] = 0;
-  b.share(std::move(by_rank));
-}
+void share_root(PlanBuilder& b, std::uint8_t exposed) { share_apart(b, exposed, 0); }
+void share_all_but_root(PlanBuilder& b, std::uint8_t exposed) { share_apart(b, 0, exposed); }
 
 void wait_for_others(PlanBuilder& b, std::uint16_t channel) {
   for (std::int32_t i = 1; i < b.ranks(); i++) b.wait(b.around(b.rank() - i), channel);

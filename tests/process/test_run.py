@@ -21,8 +21,10 @@ PYTHON = sys.executable
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
     """Signals mean what they do by default, whoever started the tests (nohup, say): children inherit it."""
-    before = {which: signal.signal(which, signal.SIG_DFL) for which in (signal.SIGHUP, signal.SIGINT)}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {
+        signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+    }
     yield
     for which, handler in before.items():
         signal.signal(which, handler)

@@ -66,13 +66,21 @@ class RingReader {
   void get(std::byte* to, std::uint64_t n, bool around = false) noexcept {
     const std::uint64_t at = tail_ & (bytes_ - 1);
     const std::uint64_t first = std::min(n, bytes_ - at);
-    kernels::copy(to, data_ + at, first, around);
-    if (n > first) kernels::copy(to + first, data_, n - first, around);
+    take(to, data_ + at, first, around);
+    if (n > first) take(to + first, data_, n - first, around);
     tail_ += n;
   }
   void publish() noexcept { mine_.tail.store(tail_, std::memory_order_release); }
 
  private:
+  /// Short messages cannot wait for a kernel to be looked up.
+  static void take(std::byte* to, const std::byte* from, std::uint64_t n, bool around) noexcept {
+    if (around)
+      kernels::copy(to, from, n, true);
+    else
+      std::memcpy(to, from, n);
+  }
+
   const std::byte* data_;
   std::uint64_t bytes_;
   ControlBlock& mine_;

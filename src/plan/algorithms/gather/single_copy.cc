@@ -17,7 +17,10 @@ Plan single_copy(const Shape& shape) {
   const bool at_root = r == shape.root;
   if (n > 1) share_all_but_root(b, kExposesIn);
   if (at_root) {
-    for (std::int32_t i = 1; i < n; i++) b.get(PlanBuilder::out(b.around(r + i - n)), b.in_of(b.around(r + i - n), 0));
+    for (std::int32_t i = 1; i < n; i++) {
+      const std::int32_t q = b.around(r - i);
+      b.get(PlanBuilder::out(q), b.in_of(q, 0));
+    }
     b.copy(PlanBuilder::out(r), PlanBuilder::in(0));
   }
   if (n > 1) b.signal(0);
