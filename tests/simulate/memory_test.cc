@@ -58,11 +58,11 @@ TEST(Memory, MessagesBetweenNodesCrossToo) {
 
 TEST(Memory, TooManyRanksForTheCoresAreRefused) {
   plan::Shape shape{9};
-  shape.hosts.resize(9, 0);
+  shape.hosts.assign(9, 0);
   const auto& algorithm = *plan::find_algorithm(Collective::all_reduce, "staged_nodes");
   EXPECT_FALSE(Simulation::make(algorithm, shape, *parse_model("numa:2x4")).ok());
   shape = {8};
-  shape.hosts.resize(8, 0);
+  shape.hosts.assign(8, 0);
   EXPECT_TRUE(Simulation::make(algorithm, shape, *parse_model("numa:2x4")).ok());
   EXPECT_FALSE(Simulation::make(algorithm, shape, *parse_model("numa:1x8")).ok()) << "one node";
   shape.hosts = {0, 0, 0, 0, 1, 1, 1, 1};

@@ -110,7 +110,11 @@ def mismatched(rank: int, size: int, folder: str) -> None:
 
 def late(rank: int, size: int, folder: str, how: str) -> None:
     """Rank 0 does not come; the group's timeout, or that of the call."""
-    _join(rank, size, folder, timeout=0.5 if how == "group" else 30)
+    # A group's timeout is that of joining it, too: the ranks, which take seconds to start, first wait for each other.
+    here = dist.FileStore(f"{folder}/here", size)
+    here.set(str(rank), "1")
+    here.wait([str(r) for r in range(size)], timedelta(seconds=60))
+    _join(rank, size, folder, timeout=1.5 if how == "group" else 30)
     if rank == 0:
         dist.distributed_c10d._store_based_barrier  # noqa: B018 - it must only stay alive
         store = dist.distributed_c10d._get_default_store()
