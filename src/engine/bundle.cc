@@ -29,6 +29,11 @@ int Bundle::open() const noexcept {
   }));
 }
 
+std::size_t Bundle::write_now(const FrameHeader& header, ConstPart payload) {
+  const bool free = !streams_.empty() && parts_.empty() && !leaving_;
+  return free && header.length < sharing_.cut_from ? streams_.front()->write_now(header, payload) : 0;
+}
+
 void Bundle::enqueue(OutFrame frame, Deferred& deferred) {
   if (streams_.empty()) {
     waiting_.push_back(std::move(frame));

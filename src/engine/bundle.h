@@ -44,6 +44,9 @@ class Bundle {
   /// How many can be written to.
   int open() const noexcept;
 
+  /// Where nothing is queued before it, and it is not long: write as much of a message as can be written now; how many bytes of the frame that was. The
+  /// rest, if any, is to be queued.
+  std::size_t write_now(const FrameHeader& header, transport::ConstPart payload);
   /// Without a stream it waits for one. Writes at once what can be written.
   void enqueue(OutFrame frame, Deferred& deferred);
   bool waits() const noexcept { return !waiting_.empty(); }

@@ -1,7 +1,8 @@
 #pragma once
-/// What travels on a link: a header of 64 bytes, then `length` bytes. Little-endian, as every machine we run on; the
+/// What travels on a link: a header of 64 bytes (24 of a short message), then `length` bytes. Little-endian, as every machine we run on; the
 /// handshake refuses others. docs/wire-format.md.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/signature.h"
@@ -22,6 +23,7 @@ enum class FrameKind : std::uint16_t {
 inline constexpr std::uint16_t kInParts = 1;
 
 inline constexpr std::uint32_t kFrameMagic = 0x31534e55;  // "UNS1"
+inline constexpr std::uint32_t kBriefMagic = 0x62534e55;  // "UNSb"
 
 struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
@@ -37,5 +39,30 @@ struct FrameHeader {
       0;  ///< kInParts: the frame's number, counted from 0 by its sender for each peer; of a part: its offset
 };
 static_assert(sizeof(FrameHeader) == 64);
+
+/// The header of a short message, in front of its payload: with both of them a slot of shared memory fits into a cache line.
+struct BriefHeader {
+  static constexpr std::size_t kMost = 24;  ///< bytes of payload
+  std::uint32_t magic, length;
+  std::uint64_t group, sequence;
+};
+static_assert(sizeof(BriefHeader) == 24);
+
+/// Whether a header goes out as a BriefHeader. A reader takes either.
+inline bool is_brief(const FrameHeader& h) noexcept {
+  return h.kind == FrameKind::message && h.flags == 0 && h.length <= BriefHeader::kMost;
+}
+inline BriefHeader to_brief(const FrameHeader& h) noexcept {
+  return {kBriefMagic, static_cast<std::uint32_t>(h.length), h.group, h.sequence};
+}
+inline FrameHeader from_brief(const BriefHeader& b) noexcept {
+  FrameHeader h;
+  h.kind = FrameKind::message;
+  h.group = b.group;
+  h.sequence = b.sequence;
+  h.length = b.length;
+  return h;
+}
+inline std::size_t bytes_of(const FrameHeader& h) noexcept { return is_brief(h) ? sizeof(BriefHeader) : sizeof h; }
 
 }  // namespace unisono::engine

@@ -128,7 +128,7 @@ class Inbox {
   std::map<int, FrameHeader> probes_;  ///< the newest of each rank
   std::unordered_map<Key, Post> posts_;
   std::map<std::pair<std::uint64_t, Key>, std::shared_ptr<Parcel>> early_;  ///< by (sequence, key)
-  std::list<Receive> receives_;
+  std::deque<Receive> receives_;
   std::list<std::shared_ptr<Parcel>> messages_;
   std::uint64_t kept_bytes_ = 0;
   std::vector<Buffer> spare_;  ///< of parcels that were delivered: new memory costs more than the copy

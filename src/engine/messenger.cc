@@ -24,6 +24,7 @@ Messenger::Messenger(PeerId self, std::vector<std::unique_ptr<transport::Transpo
                      transport::Poller& poller, const Clock& clock, Logger log)
     : self_(self), transports_(std::move(transports)), poller_(poller), clock_(clock), log_(std::move(log)) {
   for (auto& t : transports_) t->attach(poller_);
+  run(sent_->complete({}));
 }
 
 Messenger::~Messenger() = default;
@@ -46,29 +47,36 @@ void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std:
   enqueue(group->members[rank], std::move(frame));
 }
 
-void Messenger::send_message(std::uint64_t id, int rank, std::int64_t tag, ConstPart data,
-                             std::shared_ptr<Completion> completion) {
+std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, std::int64_t tag, ConstPart data) {
+  FrameHeader header;
+  header.kind = FrameKind::message;
+  header.group = id;
+  header.sequence = static_cast<std::uint64_t>(tag);
+  header.length = data.size();
+  std::shared_ptr<Completion> completion;
   Completion::Callbacks callbacks;
   {
     const std::lock_guard lock(mutex_);
     GroupState* group = find(id);
     if (group == nullptr || group->failure->failed()) {
+      completion = std::make_shared<Completion>();
       callbacks = completion->complete(group ? group->failure->status()
                                              : Status::invalid("send on a group that was destroyed"));
     } else {
+      Peer& peer = peers_[group->members[rank]];
+      const std::size_t written = peer.gone() ? 0 : peer.bundle.write_now(header, data);
+      if (written == bytes_of(header) + data.size()) return sent_;
       OutFrame frame;
-      frame.header.kind = FrameKind::message;
-      frame.header.group = id;
-      frame.header.sequence = static_cast<std::uint64_t>(tag);
-      frame.header.length = data.size();
+      frame.header = header;
       if (!data.empty()) frame.parts.push_back(data);
-      frame.completion = std::move(completion);
+      frame.completion = completion = std::make_shared<Completion>();
+      frame.written = written;
       enqueue(group->members[rank], std::move(frame));
+      callbacks = deferred_.take();
     }
-    if (!deferred_.empty())
-      for (auto& c : deferred_.take()) callbacks.push_back(std::move(c));
   }
   run(std::move(callbacks));
+  return completion;
 }
 
 // --- progress --------------------------------------------------------------------------------------------------------

@@ -99,10 +99,9 @@ class Messenger final : private FrameHandler {
   void forget(std::uint64_t group, const Status& status);
 
   // --- point to point ---------------------------------------------------------------------------------------------
-  void send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data,
-                    std::shared_ptr<Completion> completion);
-  void receive_message(std::uint64_t group, int rank, std::int64_t tag, transport::MutablePart buffer,
-                       std::shared_ptr<Completion> completion);
+  std::shared_ptr<Completion> send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data);
+  std::shared_ptr<Completion> receive_message(std::uint64_t group, int rank, std::int64_t tag,
+                                              transport::MutablePart buffer);
   /// Give up on one message; its memory is not used after this.
   void cancel(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
@@ -174,11 +173,13 @@ class Messenger final : private FrameHandler {
   transport::Poller& poller_;
   const Clock& clock_;
   Logger log_;
+  const std::shared_ptr<Completion> sent_ = std::make_shared<Completion>();  ///< of whatever was sent at once
   mutable std::mutex mutex_;
   std::deque<Peer> peers_;                           ///< a deque: references stay when peers are added
   std::unordered_map<std::string, int> peer_index_;  ///< by to_string(PeerId)
   std::unordered_map<std::uint64_t, GroupState> groups_;
-  std::unordered_map<std::uint64_t, Status> early_aborts_;  ///< of groups that are not open here yet
+  std::pair<const std::uint64_t, GroupState>* found_ = nullptr;  ///< of groups_, the last one: messages come in rows
+  std::unordered_map<std::uint64_t, Status> early_aborts_;       ///< of groups that are not open here yet
   std::unordered_set<std::uint64_t> closed_groups_;
   std::unordered_map<int, Stream*> by_fd_;
   std::vector<Stream*> memory_streams_;

@@ -11,8 +11,11 @@ namespace unisono::engine {
 using transport::MutablePart;
 
 Messenger::GroupState* Messenger::find(std::uint64_t id) {
+  if (found_ != nullptr && found_->first == id) return &found_->second;
   const auto it = groups_.find(id);
-  return it == groups_.end() ? nullptr : &it->second;
+  if (it == groups_.end()) return nullptr;
+  found_ = &*it;
+  return &it->second;
 }
 
 int Messenger::rank_of(const GroupState& group, int peer) const {
@@ -56,6 +59,7 @@ void Messenger::close_group(std::uint64_t id) {
     group->inbox.forget(nullptr, status, deferred_);
     for (const int peer : group->members)
       if (peer >= 0) peers_[peer].bundle.forget(id, nullptr, status, deferred_);
+    found_ = nullptr;
     groups_.erase(id);
     closed_groups_.insert(id);
     callbacks = deferred_.take();
@@ -121,8 +125,9 @@ void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, s
   if (auto discord = group->inbox.post(rank, header, std::move(parts), flag)) report_discord(id, *group, *discord);
 }
 
-void Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag, MutablePart buffer,
-                                std::shared_ptr<Completion> completion) {
+std::shared_ptr<Completion> Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag,
+                                                       MutablePart buffer) {
+  auto completion = std::make_shared<Completion>();
   Completion::Callbacks callbacks;
   {
     const std::lock_guard lock(mutex_);
@@ -131,7 +136,7 @@ void Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag, Mu
       callbacks = completion->complete(group ? group->failure->status()
                                              : Status::invalid("recv on a group that was destroyed"));
     } else {
-      group->inbox.post_message(rank, tag, buffer, std::move(completion), deferred_);
+      group->inbox.post_message(rank, tag, buffer, completion, deferred_);
       for (std::size_t r = 0; r < group->members.size(); r++)
         if (group->members[r] >= 0 && peers_[group->members[r]].gone()) {
           group->inbox.fail_messages(gone_locked(*group), static_cast<int>(r), gone_status(*group, static_cast<int>(r)),
@@ -141,6 +146,7 @@ void Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag, Mu
     }
   }
   run(std::move(callbacks));
+  return completion;
 }
 
 void Messenger::cancel(std::uint64_t id, const std::shared_ptr<Completion>& completion, const Status& status) {

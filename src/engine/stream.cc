@@ -21,6 +21,8 @@ constexpr std::size_t kEnough = 1 << 20, kMaxWrite = 2 * kEnough;
 struct Batch {
   std::array<ConstPart, kMaxParts> parts;
   std::size_t count = 0, bytes = 0;
+  std::array<BriefHeader, kMaxParts> brief;
+  std::size_t briefs = 0;
 
   bool full() const { return count == kMaxParts || bytes == kMaxWrite; }
   void add(ConstPart part) {
@@ -37,7 +39,13 @@ struct Batch {
       skip -= passed;
       add(p.subspan(passed));
     };
-    add_behind(std::as_bytes(std::span(&frame.header, 1)));
+    if (is_brief(frame.header)) {
+      if (full()) return;
+      brief[briefs] = to_brief(frame.header);
+      add_behind(std::as_bytes(std::span(&brief[briefs++], 1)));
+    } else {
+      add_behind(std::as_bytes(std::span(&frame.header, 1)));
+    }
     for (const ConstPart& p : frame.parts) {
       if (full()) return;
       add_behind(p);
@@ -97,20 +105,32 @@ void Stream::note(const Io& io) {
   state_ = error_ != 0 ? State::failed : State::closed;
 }
 
+/// Whether it went well.
+bool Stream::note_write(const Io& io) noexcept {
+  if (io.state == Io::State::ok) return true;
+  // A peer that closed may still have left us bytes (its reason for closing): only reading ends the stream. But the
+  // system tells why once, and to whoever comes first.
+  writable_ = false;
+  if (io.error != EPIPE) error_ = io.error;
+  return false;
+}
+
+std::size_t Stream::write_now(const FrameHeader& header, ConstPart payload) {
+  if (!has_room() || state_ != State::open) return 0;
+  const BriefHeader brief = to_brief(header);
+  const std::array parts{is_brief(header) ? std::as_bytes(std::span(&brief, 1)) : std::as_bytes(std::span(&header, 1)),
+                         payload};
+  const Io io = link_->write(parts);
+  return note_write(io) ? io.bytes : 0;
+}
+
 bool Stream::flush(Deferred& deferred) {
   bool moved = false;
   while (!queue_.empty() && writable_ && state_ == State::open) {
     Batch batch;
     for (auto frame = queue_.begin(); frame != queue_.end() && batch.bytes < kEnough; ++frame) batch.add_rest(*frame);
     const Io io = link_->write(std::span(batch.parts).first(batch.count));
-    if (io.state != Io::State::ok) {
-      // A peer that closed may still have left us bytes (its reason for closing): only reading ends the stream. But the
-      // system tells why once, and to whoever comes first.
-      writable_ = false;
-      if (io.error != EPIPE) error_ = io.error;
-      return moved;
-    }
-    if (io.bytes == 0) return moved;
+    if (!note_write(io) || io.bytes == 0) return moved;
     moved = true;
     std::size_t bytes = io.bytes;
     while (bytes > 0) {
@@ -154,8 +174,14 @@ std::size_t Stream::take(std::span<const MutablePart> parts) {
   return io.bytes;
 }
 
+std::size_t Stream::header_bytes() const noexcept {
+  std::uint32_t magic = 0;
+  if (buffer_end_ - buffer_begin_ >= sizeof magic) std::memcpy(&magic, buffer_.data() + buffer_begin_, sizeof magic);
+  return magic == kBriefMagic ? sizeof(BriefHeader) : sizeof(FrameHeader);
+}
+
 bool Stream::read_header(bool& moved) {
-  while (buffer_end_ - buffer_begin_ < sizeof(FrameHeader)) {
+  while (buffer_end_ - buffer_begin_ < header_bytes()) {
     if (buffer_begin_ > 0) {
       std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffer_end_ - buffer_begin_);
       buffer_end_ -= buffer_begin_;
@@ -169,8 +195,16 @@ bool Stream::read_header(bool& moved) {
     buffer_end_ += got;
     moved = true;
   }
-  std::memcpy(&header_, buffer_.data() + buffer_begin_, sizeof header_);
-  buffer_begin_ += sizeof header_;
+  const std::byte* const front = buffer_.data() + buffer_begin_;
+  const std::size_t length = header_bytes();
+  if (length == sizeof(BriefHeader)) {
+    BriefHeader brief;
+    std::memcpy(&brief, front, sizeof brief);
+    header_ = from_brief(brief);
+  } else {
+    std::memcpy(&header_, front, sizeof header_);
+  }
+  buffer_begin_ += length;
   if (header_.magic != kFrameMagic || header_.length > (std::uint64_t{1} << 46)) {
     reject();
     return false;
@@ -180,6 +214,55 @@ bool Stream::read_header(bool& moved) {
   asked_ = 0;
   remaining_ = (header_.flags & kInParts) != 0 ? 0 : header_.length;
   return true;
+}
+
+/// So many bytes of the payload have come.
+void Stream::pass(std::size_t bytes) {
+  remaining_ -= bytes;
+  for (const PartList& parts = sink_->parts; sink_part_ < parts.size();) {
+    const std::size_t take = std::min(parts[sink_part_].size() - sink_offset_, bytes);
+    sink_offset_ += take;
+    bytes -= take;
+    if (sink_offset_ < parts[sink_part_].size()) return;
+    sink_part_++;
+    sink_offset_ = 0;
+  }
+}
+
+/// Payload that came with the header.
+void Stream::take_read_ahead(bool& moved) {
+  while (remaining_ > 0 && buffer_begin_ < buffer_end_) {
+    std::size_t bytes = std::min<std::uint64_t>(remaining_, buffer_end_ - buffer_begin_);
+    if (sink_part_ < sink_->parts.size()) {
+      const MutablePart to = sink_->parts[sink_part_].subspan(sink_offset_);
+      bytes = std::min(bytes, to.size());
+      std::memcpy(to.data(), buffer_.data() + buffer_begin_, bytes);
+    }
+    buffer_begin_ += bytes;
+    pass(bytes);
+    moved = true;
+  }
+}
+
+/// Payload from the link to where it belongs; how much. What is beyond the parts is dropped.
+std::size_t Stream::take_payload() {
+  const auto first = [&](MutablePart p) { return p.first(std::min<std::uint64_t>(p.size(), remaining_)); };
+  if (sink_part_ == sink_->parts.size()) {
+    std::array<std::byte, 16384> dropped;
+    const MutablePart into = first(dropped);
+    return take(std::span(&into, 1));
+  }
+  const MutablePart front = first(sink_->parts[sink_part_].subspan(sink_offset_));
+  if (front.size() == remaining_) return take(std::span(&front, 1));
+  std::array<MutablePart, kMaxParts> parts{front};
+  std::size_t count = 1, room = front.size();
+  for (std::size_t i = sink_part_ + 1; i < sink_->parts.size() && count < kMaxParts && room < remaining_; i++) {
+    const MutablePart part = sink_->parts[i];
+    if (part.empty()) continue;
+    parts[count++] = part.first(std::min<std::uint64_t>(part.size(), remaining_ - room));
+    room += part.size();
+  }
+  return take(std::span(parts.data(), count));
 }
 
 bool Stream::read_payload(FrameHandler& handler, bool& moved) {
@@ -192,38 +275,14 @@ bool Stream::read_payload(FrameHandler& handler, bool& moved) {
       return false;
     }
     sink_part_ = sink_offset_ = 0;
+    pass(0);
   }
-  std::array<std::byte, 16384> dropped;
+  take_read_ahead(moved);
   while (remaining_ > 0) {
-    std::array<MutablePart, kMaxParts> parts;
-    std::size_t count = 0, room = 0;
-    for (std::size_t i = sink_part_; i < sink_->parts.size() && count < kMaxParts && room < remaining_; i++) {
-      MutablePart p = sink_->parts[i];
-      if (i == sink_part_) p = p.subspan(sink_offset_);
-      p = p.first(std::min<std::uint64_t>(p.size(), remaining_ - room));
-      if (p.empty()) continue;
-      parts[count++] = p;
-      room += p.size();
-    }
-    if (count == 0) parts[count++] = MutablePart(dropped).first(std::min<std::uint64_t>(dropped.size(), remaining_));
-    std::size_t got = 0;
-    if (buffer_begin_ < buffer_end_) {
-      got = std::min(parts[0].size(), buffer_end_ - buffer_begin_);
-      std::memcpy(parts[0].data(), buffer_.data() + buffer_begin_, got);
-      buffer_begin_ += got;
-    } else {
-      got = take(std::span(parts.data(), count));
-      if (got == 0) return false;
-    }
+    const std::size_t got = take_payload();
+    if (got == 0) return false;
     moved = true;
-    remaining_ -= got;
-    while (sink_part_ < sink_->parts.size() && got > 0) {
-      const std::size_t left = sink_->parts[sink_part_].size() - sink_offset_;
-      const std::size_t take = std::min(left, got);
-      sink_offset_ += take;
-      got -= take;
-      if (sink_offset_ == sink_->parts[sink_part_].size()) sink_part_++, sink_offset_ = 0;
-    }
+    pass(got);
   }
   have_header_ = false;
   moved = true;

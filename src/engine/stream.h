@@ -11,6 +11,7 @@
 
 #include "engine/completion.h"
 #include "engine/frame.h"
+#include "engine/part_list.h"
 #include "transport/transport.h"
 
 namespace unisono::engine {
@@ -38,7 +39,7 @@ struct OutFrame {
   std::size_t written = 0;   ///< of header and payload
 
   std::size_t size() const noexcept {
-    return sizeof header + ((header.flags & kInParts) != 0 ? 0 : static_cast<std::size_t>(header.length));
+    return bytes_of(header) + ((header.flags & kInParts) != 0 ? 0 : static_cast<std::size_t>(header.length));
   }
   /// All of it is written.
   void finish(Deferred& deferred);
@@ -61,7 +62,7 @@ struct Parcel;
 
 /// Where the payload of an incoming frame goes. Bytes beyond the parts are dropped.
 struct Sink {
-  std::vector<transport::MutablePart> parts;
+  PartList parts;
   StepFlag* flag = nullptr;                ///< set when all is there
   std::shared_ptr<Parcel> parcel;          ///< kept for a receive that is not posted yet
   std::shared_ptr<Completion> completion;  ///< point to point
@@ -95,6 +96,8 @@ class Stream {
   bool has_room() const noexcept { return queue_.empty() && writable_ && !said_last_; }
 
   void enqueue(OutFrame frame) { queue_.push_back(std::move(frame)); }
+  /// When nothing is queued: write as much of a frame as can be written now; how many bytes of it that was. The rest, if any, is to be queued.
+  std::size_t write_now(const FrameHeader& header, transport::ConstPart payload);
   /// Nothing else will be written here; says so to the peer, once.
   void say_last();
   bool said_last() const noexcept { return said_last_; }
@@ -115,7 +118,7 @@ class Stream {
   /// Whether read() has something to do although the kernel may have nothing new: frames that were read ahead, or one whose
   /// handler said "not now".
   bool holds_input() const noexcept {
-    return have_header_ ? !sink_.has_value() : buffer_end_ - buffer_begin_ >= sizeof(FrameHeader);
+    return have_header_ ? !sink_.has_value() : buffer_end_ - buffer_begin_ >= header_bytes();
   }
   /// Let go of all memory of this group's frames: unsent frames are dropped, a half-sent one is copied, a half-read one
   /// loses its sink. Point-to-point frames with another completion than `only` (when given) are left alone.
@@ -124,9 +127,15 @@ class Stream {
  private:
   static constexpr std::uint32_t kPatience = 40;
 
+  /// Of the header in front, as far as it can be told yet.
+  std::size_t header_bytes() const noexcept;
   bool read_header(bool& moved);
   bool read_payload(FrameHandler& handler, bool& moved);
+  void pass(std::size_t bytes);
+  void take_read_ahead(bool& moved);
+  std::size_t take_payload();
   std::size_t take(std::span<const transport::MutablePart> parts);
+  bool note_write(const transport::Io& io) noexcept;
   void note(const transport::Io& io);
 
   std::unique_ptr<transport::Link> link_;
@@ -137,7 +146,7 @@ class Stream {
   bool said_last_ = false, heard_last_ = false;
   std::deque<OutFrame> queue_;
 
-  // Incoming: bytes read ahead (descriptors only, to get a header and a small payload with one call), then the frame in progress.
+  // Incoming: bytes read ahead (of descriptors to get a header and a small payload with one call, of memory a short message), then the frame in progress.
   std::array<std::byte, 4096> buffer_;
   std::size_t buffer_begin_ = 0, buffer_end_ = 0;
   FrameHeader header_;

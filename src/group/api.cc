@@ -85,21 +85,21 @@ Work Group::start(const Call& call) const {
   auto work = std::make_shared<WorkImpl>();
   work->completion = need(impl_).start(call);
   work->group = impl_;
-  work->what = std::string(name_of(call.collective));
+  work->what = {name_of(call.collective)};
   return Work(std::move(work));
 }
 
 void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   const auto completion = g.send(data, dst, tag);
-  g.wait(completion, o.timeout.value_or(g.default_timeout()), g.describe_message("send", dst, tag, data.size()), true,
+  g.wait(completion, o.timeout.value_or(g.default_timeout()), {"send", true, dst, tag, data.size()}, true,
          o.interrupted);
 }
 
 Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   const auto completion = g.receive(data, src, tag);
-  g.wait(completion, o.timeout.value_or(g.default_timeout()), g.describe_message("recv", src, tag, data.size()), true,
+  g.wait(completion, o.timeout.value_or(g.default_timeout()), {"recv", true, src, tag, data.size()}, true,
          o.interrupted);
   const engine::Arrival a = completion->arrival();
   return {a.source, a.tag, a.bytes};
@@ -110,7 +110,7 @@ Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Op
   auto work = std::make_shared<WorkImpl>();
   work->completion = g.send(data, dst, tag);
   work->group = impl_;
-  work->what = g.describe_message("send", dst, tag, data.size());
+  work->what = {"send", true, dst, tag, data.size()};
   work->deadline = g.deadline(o);
   if (!work->completion->done()) g.track(work->completion);
   return Work(std::move(work));
@@ -121,7 +121,7 @@ Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options 
   auto work = std::make_shared<WorkImpl>();
   work->completion = g.receive(data, src, tag);
   work->group = impl_;
-  work->what = g.describe_message("recv", src, tag, data.size());
+  work->what = {"recv", true, src, tag, data.size()};
   work->deadline = g.deadline(o);
   if (!work->completion->done()) g.track(work->completion);
   return Work(std::move(work));

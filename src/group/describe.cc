@@ -17,6 +17,15 @@ std::string GroupImpl::describe(const Pending& p) const {
   return describe_call(p.call, p.sequence, p.operation != nullptr ? p.operation->algorithm() : asked);
 }
 
+std::string GroupImpl::describe(const Awaited& what) const {
+  if (!what.message) return std::string(what.verb);
+  const std::string whom = what.peer < 0 ? "any rank"
+                                         : fmt::format("rank {} (host {}, pid {})", what.peer,
+                                                       parts_.members[what.peer].host, parts_.members[what.peer].pid);
+  return fmt::format("{} of {} bytes {} {}, tag {}, group \"{}\"", what.verb, what.bytes,
+                     what.verb == "send" ? "to" : "from", whom, what.tag, parts_.name);
+}
+
 Status GroupImpl::annotate(const Status& status, const std::string& what, TimePoint started) const {
   const Member& me = parts_.members[rank()];
   const std::string after =

@@ -98,7 +98,7 @@ void GroupImpl::run(const Call& call) {
   pending->call = call;
   const auto completion = pending->completion = std::make_shared<engine::Completion>();
   submit(std::move(pending));
-  wait(completion, Duration::max(), std::string(name_of(call.collective)), false, call.options.interrupted);
+  wait(completion, Duration::max(), {name_of(call.collective)}, false, call.options.interrupted);
 }
 
 std::shared_ptr<engine::Completion> GroupImpl::start(const Call& call) {
@@ -349,23 +349,25 @@ void GroupImpl::abort(const std::string& reason) {
                                    parts_.members[rank()].host, parts_.members[rank()].pid, reason)));
 }
 
-void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const std::string& what,
+void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what,
                      bool cancel, Progress::Interrupted interrupted) {
-  if (!completion->done()) {
+  const auto done = [&] { return completion->done(); };
+  if (!parts_.context->progress->soon(*this, done)) {
     const TimePoint started = parts_.context->clock.now();
-    const auto outcome = parts_.context->progress->wait(this, saturating_add(started, timeout), interrupted,
-                                                        [&] { return completion->done(); });
+    const auto outcome = parts_.context->progress->wait(this, saturating_add(started, timeout), interrupted, done);
     if (outcome == Progress::Outcome::interrupted) {
       fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
-      parts_.context->progress->wait(this, TimePoint::max(), nullptr, [&] { return completion->done(); });
+      parts_.context->progress->wait(this, TimePoint::max(), nullptr, done);
     } else if (outcome == Progress::Outcome::deadline) {
-      const Status late_status = annotate(Status::timeout(fmt::format("{} did not come to an end within {:.3f} s", what,
-                                                                      std::chrono::duration<double>(timeout).count())),
-                                          what, started);
+      const std::string words = describe(what);
+      const Status late_status =
+          annotate(Status::timeout(fmt::format("{} did not come to an end within {:.3f} s", words,
+                                               std::chrono::duration<double>(timeout).count())),
+                   words, started);
       if (!cancel) throw_status(late_status);
       parts_.context->messenger->cancel(parts_.id, completion, late_status);
       // cancel() completes it, unless it came at the last moment.
-      parts_.context->progress->wait(this, TimePoint::max(), nullptr, [&] { return completion->done(); });
+      parts_.context->progress->wait(this, TimePoint::max(), nullptr, done);
     }
   }
   throw_status(completion->status());

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -59,6 +60,15 @@ struct Parts {
   std::string transport;            ///< for people: shm, tcp, mixed, inproc, self
 };
 
+/// What a caller waits for. Put into words only when something is wrong with it: that takes longer than a short message does.
+struct Awaited {
+  std::string_view verb;  ///< "all_reduce", "send", "recv"
+  bool message = false;   ///< then what follows is meant
+  int peer = -1;
+  std::int64_t tag = 0;
+  std::size_t bytes = 0;
+};
+
 /// An operation that waits for its turn, or is running.
 struct Pending {
   Call call;
@@ -89,8 +99,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::shared_ptr<engine::Completion> send(std::span<const std::byte> data, int dst, std::int64_t tag);
   std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag);
   /// Wait for an operation of this group in this thread; throws its error. Past the timeout: `cancel` for blocking calls.
-  void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const std::string& what,
-            bool cancel, group::Progress::Interrupted interrupted = nullptr);
+  void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what, bool cancel,
+            group::Progress::Interrupted interrupted = nullptr);
   void track(const std::shared_ptr<engine::Completion>& completion);
   std::shared_ptr<GroupImpl> subgroup(std::span<const int> ranks, Duration timeout);
   void abort(const std::string& reason);
@@ -106,7 +116,6 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   TimePoint deadline(const Options& o) const {
     return saturating_add(parts_.context->clock.now(), o.timeout.value_or(default_timeout()));
   }
-  std::string describe_message(const char* verb, int peer, std::int64_t tag, std::size_t bytes) const;
 
  private:
   void check_usable() const;
@@ -130,6 +139,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status check_on(Pending& pending);
   Status annotate(const Status& status, const std::string& what, TimePoint started) const;
   std::string describe(const Pending& pending) const;
+  std::string describe(const Awaited& what) const;
   std::string describe_call(const Call& call, std::uint64_t sequence, std::string_view algorithm) const;
   Status mismatch(std::uint64_t sequence, int other, const engine::Signature& ours,
                   const engine::Signature& theirs) const;
@@ -165,7 +175,7 @@ class WorkImpl {
  public:
   std::shared_ptr<GroupImpl> group;
   std::shared_ptr<engine::Completion> completion;
-  std::string what;
+  Awaited what;
   TimePoint deadline = TimePoint::max();  ///< of a message; a collective looks after its own
 };
 

@@ -6,14 +6,6 @@
 
 namespace unisono::detail {
 
-std::string GroupImpl::describe_message(const char* verb, int peer, std::int64_t tag, std::size_t bytes) const {
-  const std::string whom =
-      peer < 0 ? "any rank"
-               : fmt::format("rank {} (host {}, pid {})", peer, parts_.members[peer].host, parts_.members[peer].pid);
-  return fmt::format("{} of {} bytes {} {}, tag {}, group \"{}\"", verb, bytes, verb[0] == 's' ? "to" : "from", whom,
-                     tag, parts_.name);
-}
-
 std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> data, int dst, std::int64_t tag) {
   check_usable();
   if (dst < 0 || dst >= size())
@@ -25,9 +17,7 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
                     "Nothing was sent",
                     dst, parts_.name));
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("send: data is null. Nothing was sent");
-  auto completion = std::make_shared<engine::Completion>();
-  parts_.context->messenger->send_message(parts_.id, dst, tag, data, completion);
-  return completion;
+  return parts_.context->messenger->send_message(parts_.id, dst, tag, data);
 }
 
 std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data, int src, std::int64_t tag) {
@@ -42,9 +32,7 @@ std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data
   if (size() == 1)
     throw InvalidArgument(fmt::format("recv on group \"{}\": it has one rank, so nobody can send", parts_.name));
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("recv: data is null");
-  auto completion = std::make_shared<engine::Completion>();
-  parts_.context->messenger->receive_message(parts_.id, src, tag, data, completion);
-  return completion;
+  return parts_.context->messenger->receive_message(parts_.id, src, tag, data);
 }
 
 }  // namespace unisono::detail

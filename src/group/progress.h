@@ -38,6 +38,10 @@ class Progress {
   enum class Outcome : std::uint8_t { done, deadline, interrupted };
   using Interrupted = bool (*)() noexcept;
 
+  /// Whether done() comes within a few looks at `driven` and at the memory of peers, as it does when they answer at once: no clock is read for that, and
+  /// the thread is not told.
+  template <class Done>
+  bool soon(Driven& driven, Done&& done);
   /// Drive `driven` (may be null) and the messenger in this thread until done() or `deadline`.
   template <class Done>
   Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done);
@@ -128,6 +132,18 @@ void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
     parked_ = false;
   }
   news_.notify_all();
+}
+
+template <class Done>
+bool Progress::soon(Driven& driven, Done&& done) {
+  constexpr int kRounds = 64;
+  for (int round = 0; round < kRounds; round++) {
+    if (done()) return true;
+    driven.advance();
+    if (done()) return true;
+    messenger_.poll(engine::Look::memory);
+  }
+  return done();
 }
 
 template <class Done>

@@ -21,10 +21,10 @@ class Talk {
       : data(most), group_(group), other_(other), tag_(tag), what_(what) {}
 
   void send(std::size_t bytes) {
-    group_.wait(group_.send(std::span(data).first(bytes), other_, tag_), group_.default_timeout(), what_, true);
+    group_.wait(group_.send(std::span(data).first(bytes), other_, tag_), group_.default_timeout(), {what_}, true);
   }
   void receive(std::size_t bytes) {
-    group_.wait(group_.receive(std::span(data).first(bytes), other_, tag_), group_.default_timeout(), what_, true);
+    group_.wait(group_.receive(std::span(data).first(bytes), other_, tag_), group_.default_timeout(), {what_}, true);
   }
 
   std::vector<std::byte> data;  ///< what is sent, and what has come

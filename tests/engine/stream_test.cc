@@ -17,6 +17,7 @@ class Keeper final : public FrameHandler {
   std::optional<Sink> on_frame(Stream&, const FrameHeader& header) override {
     asked++;
     if (!willing) return std::nullopt;
+    last = header;
     text.emplace_back(header.length, '.');
     Sink sink;
     sink.parts = {std::as_writable_bytes(std::span(text.back().data(), text.back().size()))};
@@ -26,6 +27,7 @@ class Keeper final : public FrameHandler {
 
   bool willing = true;
   int asked = 0, complete = 0;
+  FrameHeader last;
   std::deque<std::string> text;
 };
 
@@ -100,6 +102,65 @@ TEST(Stream, AFrameAndItsHeaderLeaveInOneCallAndAFullSocketIsLeftAlone) {
   EXPECT_EQ(f.link().writes, 4);
   EXPECT_TRUE(f.stream.idle());
   EXPECT_EQ(f.link().output, frame_of(payload) + frame_of(payload) + frame_of(payload));
+}
+
+FrameHeader message_of(const std::string& payload) {
+  FrameHeader header;
+  header.kind = FrameKind::message;
+  header.group = 7;
+  header.sequence = 5;
+  header.length = payload.size();
+  return header;
+}
+
+transport::ConstPart bytes_of_text(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+TEST(Stream, ShortMessagesHaveAShortHeaderWhicheverWayTheyLeave) {
+  const std::string most(BriefHeader::kMost, 'm'), more(BriefHeader::kMost + 1, 'n'), none;
+  for (const std::size_t room : {0, 1, 10, 30, 200}) {
+    Fixture sender(7);
+    Deferred deferred;
+    sender.link().room = room;
+    for (const std::string* text : {&most, &none, &more}) {
+      OutFrame frame;
+      frame.header = message_of(*text);
+      frame.parts = {bytes_of_text(*text)};
+      frame.written = sender.stream.write_now(frame.header, bytes_of_text(*text));
+      if (frame.written < frame.size()) sender.stream.enqueue(std::move(frame));
+    }
+    sender.link().room = 1 << 20;
+    sender.stream.flush(deferred);
+    const std::string all = sender.link().output;
+    EXPECT_EQ(all.size(), 2 * sizeof(BriefHeader) + most.size() + sizeof(FrameHeader) + more.size());
+    for (const int fd : {7, -1})
+      for (const std::size_t piece : {1, 5, 23, 24, 25, 48, 1000}) {
+        Fixture receiver(fd);
+        for (std::size_t at = 0; at < all.size(); at += piece) {
+          receiver.link().input += all.substr(at, piece);
+          receiver.stream.read(receiver.keeper);
+        }
+        ASSERT_EQ(receiver.keeper.complete, 3) << room << " " << piece;
+        EXPECT_EQ(receiver.keeper.text, (std::deque<std::string>{most, none, more}));
+        EXPECT_EQ(receiver.keeper.last.sequence, 5u);
+        EXPECT_EQ(receiver.keeper.last.group, 7u);
+      }
+  }
+}
+
+TEST(Stream, NothingIsWrittenPastWhatIsQueued) {
+  Fixture f(7);
+  Deferred deferred;
+  const std::string first = "first", second = "second";
+  OutFrame frame;
+  frame.header = message_of(first);
+  frame.parts = {bytes_of_text(first)};
+  f.stream.enqueue(std::move(frame));
+  f.link().room = 1000;
+  EXPECT_EQ(f.stream.write_now(message_of(second), bytes_of_text(second)), 0u);
+  EXPECT_TRUE(f.stream.flush(deferred));
+  EXPECT_EQ(f.stream.write_now(message_of(second), bytes_of_text(second)), sizeof(BriefHeader) + second.size());
 }
 
 }  // namespace

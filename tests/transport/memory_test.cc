@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <random>
+#include <thread>
 #include <tuple>
 
 #include "site.h"
@@ -249,7 +250,7 @@ TEST(Channel, WrapsAroundAtEveryOffset) {
     const Io wrote = Face::write(*face.a, std::span(stream).subspan(sent, out));
     ASSERT_EQ(wrote.state, Io::State::ok);
     sent += wrote.bytes;
-    ASSERT_LE(sent - got, 4096u);
+    ASSERT_LE(sent - got, 4096u + kSlots * Slot::kBytes);
     const Io read =
         Face::read(*face.b, std::span(in).subspan(got, std::min<std::size_t>(random() % 5000, in.size() - got)));
     ASSERT_EQ(read.state, Io::State::ok);
@@ -258,10 +259,55 @@ TEST(Channel, WrapsAroundAtEveryOffset) {
   EXPECT_TRUE(in == stream);
 }
 
+/// Short and long writes by turns, and reads that end anywhere: in slots, between them, in the ring behind them.
+TEST(Channel, ShortWritesKeepTheirPlaceAmongLongOnes) {
+  for (unsigned seed = 1; seed <= 20; seed++) {
+    Face face(4096);
+    std::mt19937 random(seed);
+    const auto stream = pattern(1 << 16, seed);
+    std::vector<std::byte> in(stream.size());
+    std::size_t sent = 0, got = 0;
+    while (got < stream.size()) {
+      for (auto i = random() % 12; i > 0; i--) {
+        const std::size_t most = random() % 4 == 0 ? 700 : 2 * Slot::kBytes;
+        sent += Face::write(*face.a, std::span(stream).subspan(sent, std::min(random() % most, stream.size() - sent)))
+                    .bytes;
+      }
+      for (auto i = random() % 12; i > 0; i--) {
+        const std::size_t most = random() % 4 == 0 ? 2000 : 150;
+        got += Face::read(*face.b, std::span(in).subspan(got, std::min(random() % most, in.size() - got))).bytes;
+        ASSERT_TRUE(std::equal(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(got), stream.begin())) << got;
+      }
+      ASSERT_LE(got, sent);
+    }
+  }
+}
+
+TEST(Channel, ShortAndLongWritesOfAnotherThread) {
+  Face face(4096);
+  const auto stream = pattern(1 << 20, 5);
+  std::thread writer([&] {
+    std::mt19937 random(1);
+    for (std::size_t sent = 0; sent < stream.size();)
+      sent += Face::write(*face.a,
+                          std::span(stream).subspan(sent, std::min<std::size_t>(random() % 300, stream.size() - sent)))
+                  .bytes;
+  });
+  std::vector<std::byte> in(stream.size());
+  std::mt19937 random(2);
+  for (std::size_t got = 0; got < in.size();)
+    got +=
+        Face::read(*face.b, std::span(in).subspan(got, std::min<std::size_t>(random() % 300, in.size() - got))).bytes;
+  writer.join();
+  EXPECT_TRUE(in == stream);
+}
+
 TEST(Channel, TakesARingOnlyWhenItWrites) {
   Face face(1 << 20);
   EXPECT_LT(face.one->allocated(), 4096u);
   const auto word = pattern(8, 1);
+  for (std::size_t i = 0; i < kSlots; i++) EXPECT_EQ(Face::write(*face.a, word).bytes, 8u);
+  EXPECT_LT(face.one->allocated(), 4096u) << "short ones have slots";
   EXPECT_EQ(Face::write(*face.a, word).bytes, 8u);
   EXPECT_GE(face.one->allocated(), 1u << 20);
   EXPECT_LT(face.two->allocated(), 4096u);
@@ -269,30 +315,36 @@ TEST(Channel, TakesARingOnlyWhenItWrites) {
 
 TEST(Channel, SaysWhenThereIsNoMemoryForItsRing) {
   Face face(1ull << 26);  // more than the segment
-  const auto word = pattern(8, 1);
+  const auto word = pattern(Slot::kBytes + 1, 1);
   const Io io = Face::write(*face.a, word);
   EXPECT_EQ(io.state, Io::State::failed);
   EXPECT_EQ(io.error, ENOMEM);
 }
 
 TEST(Channel, DoesNotFollowAPeersNonsense) {
-  std::byte in[100];
-  const auto word = pattern(100, 1);
-  for (const std::uint64_t nonsense : {~0ull, 1ull << 40, 100ull + 4096 + 1}) {
+  std::byte in[200];
+  const auto word = pattern(200, 1);  // too long for a slot
+  for (const std::uint64_t nonsense : {~0ull, 1ull << 40, 200ull + 4096 + 1}) {
     Face face(4096);
-    ASSERT_EQ(Face::write(*face.a, word).bytes, 100u);
+    ASSERT_EQ(Face::write(*face.a, word).bytes, 200u);
     face.block_of_a().head.store(nonsense);
     const Io io = Face::read(*face.b, in);
     EXPECT_EQ(io.state, Io::State::failed);
     EXPECT_EQ(io.error, EPROTO);
     EXPECT_EQ(Face::read(*face.b, in).state, Io::State::failed) << "and stays so";
   }
-  for (const std::uint64_t nonsense : {101ull, 1ull << 40}) {
+  for (const std::uint64_t nonsense : {201ull, 1ull << 40}) {
     Face face(4096);
-    ASSERT_EQ(Face::write(*face.a, word).bytes, 100u);
+    ASSERT_EQ(Face::write(*face.a, word).bytes, 200u);
     face.block_of_b().tail.store(nonsense);
     const auto much = pattern(8192, 1);
     EXPECT_EQ(Face::write(*face.a, much).state, Io::State::failed);
+  }
+  for (const std::uint32_t nonsense : {0u, 117u, ~0u}) {
+    Face face(4096);
+    ASSERT_EQ(Face::write(*face.a, std::span(word).first(8)).bytes, 8u);
+    face.block_of_a().slots[0].bytes = nonsense;
+    EXPECT_EQ(Face::read(*face.b, in).state, Io::State::failed) << nonsense;
   }
   for (const auto& [offset, bytes] : {std::pair<std::uint64_t, std::uint64_t>{~0ull, 4096},
                                       {4096, 3000},

@@ -47,6 +47,8 @@ Status Channel::bind(std::shared_ptr<PeerView> view, std::uint64_t their_block) 
         fmt::format("the peer's control block at offset {} is not inside its segment", their_block));
   theirs_ = reinterpret_cast<const ControlBlock*>(at);
   view->belong_to(theirs_);
+  short_writer_.emplace(mine(), *theirs_);
+  short_reader_.emplace(mine(), *theirs_);
   view_ = std::move(view);
   return {};
 }
@@ -86,7 +88,20 @@ Io Channel::write(std::span<const ConstPart> parts) noexcept {
   if (corrupt_) return {Io::State::failed, 0, EPROTO};
   if (severed_.load(std::memory_order_acquire) || closed_.load(std::memory_order_relaxed) || ended())
     return {Io::State::failed, 0, EPIPE};
-  if (total(parts) == 0) return {};
+  const std::uint64_t bytes = total(parts);
+  if (bytes == 0) return {};
+  Io io;
+  if (short_writer_->put(parts, bytes, written_)) {
+    view_->wake();
+    io.bytes = bytes;
+  } else {
+    io = write_to_ring(parts);
+  }
+  written_ += io.bytes;
+  return io;
+}
+
+Io Channel::write_to_ring(std::span<const ConstPart> parts) noexcept {
   if (!writer_) {
     if (Status status = open_ring(); !status)
       return {Io::State::failed, 0, status.error_number() ? status.error_number() : ENOMEM};
@@ -144,38 +159,43 @@ Io Channel::read(std::span<const MutablePart> parts) noexcept {
   if (severed_.load(std::memory_order_acquire) || closed_.load(std::memory_order_relaxed))
     return {Io::State::closed, 0, 0};
   const bool over = ended();  // before we look for data: what the peer wrote came before it ended
-  if (!reader_ && !find_ring()) {
-    if (corrupt_) return {Io::State::failed, 0, EPROTO};
-    return {over ? Io::State::closed : Io::State::ok, 0, 0};
-  }
-
   const bool around = total(parts) >= kBeyondCaches;
   std::size_t moved = 0;
-  std::uint64_t fresh = 0;  // taken, room not yet given back
+  std::uint64_t fresh = 0;  // taken from the ring, room not yet given back
   for (MutablePart part : parts) {
     while (!part.empty()) {
-      const auto there = reader_->available(part.size());
-      if (!there) {
-        corrupt_ = true;
-        return {Io::State::failed, moved, EPROTO};
+      const bool from_slot = short_reader_->before_slot(read_) == 0;
+      std::uint64_t n = 0;
+      if (from_slot) {
+        n = short_reader_->get(part.data(), part.size());
+        corrupt_ = n == 0;
+      } else if (const auto there = readable(part.size())) {
+        n = std::min(*there, kPublishBytes - fresh);
+        if (n > 0) reader_->get(part.data(), n, around);
+        fresh += n;
       }
-      const std::uint64_t n = std::min({static_cast<std::uint64_t>(part.size()), *there, kPublishBytes - fresh});
-      if (n == 0) {
-        if (fresh > 0) publish_read();
-        return {moved == 0 && over ? Io::State::closed : Io::State::ok, moved, 0};
-      }
-      reader_->get(part.data(), n, around);
-      part = part.subspan(n);
+      if (corrupt_) return {Io::State::failed, moved, EPROTO};
+      read_ += n;
       moved += n;
-      fresh += n;
-      if (fresh == kPublishBytes) {
-        publish_read();
-        fresh = 0;
-      }
+      part = part.subspan(n);
+      if (n > 0 && fresh < kPublishBytes) continue;
+      if (fresh > 0) publish_read();
+      fresh = 0;
+      if (n == 0) return {moved == 0 && over ? Io::State::closed : Io::State::ok, moved, 0};
     }
   }
   if (fresh > 0) publish_read();
   return {Io::State::ok, moved, 0};
+}
+
+/// How many of the `wanted` bytes can be read from the ring now. Nothing: the peer's words make no sense (corrupt_ is set).
+std::optional<std::uint64_t> Channel::readable(std::uint64_t wanted) noexcept {
+  if (!reader_ && !find_ring()) return corrupt_ ? std::nullopt : std::optional<std::uint64_t>(0);
+  const auto there = reader_->available(wanted);
+  corrupt_ = !there;
+  if (!there) return there;
+  // The ring may have gone on behind a slot: only now is it certain which slot comes next.
+  return std::min({wanted, *there, short_reader_->before_slot(read_)});
 }
 
 void Channel::close() noexcept {

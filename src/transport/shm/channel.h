@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "transport/shm/lane.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
 #include "transport/shm/view.h"
@@ -55,6 +56,8 @@ class Channel {
   std::optional<std::uint64_t> room_or_starve(std::uint64_t wanted, bool& unpublished) noexcept;
   void publish_written() noexcept;
   void publish_read() noexcept;
+  Io write_to_ring(std::span<const ConstPart> parts) noexcept;
+  std::optional<std::uint64_t> readable(std::uint64_t wanted) noexcept;
 
   std::shared_ptr<Segment> own_;
   std::uint64_t block_;
@@ -65,8 +68,11 @@ class Channel {
   const ControlBlock* theirs_ = nullptr;
   std::optional<RingWriter> writer_;
   std::optional<RingReader> reader_;
-  bool corrupt_ = false;   ///< the peer's words make no sense
-  bool starving_ = false;  ///< our `starved` word is set
+  std::optional<LaneWriter> short_writer_;  ///< from bind() on
+  std::optional<LaneReader> short_reader_;
+  std::uint64_t written_ = 0, read_ = 0;  ///< of the streams, by either way
+  bool corrupt_ = false;                  ///< the peer's words make no sense
+  bool starving_ = false;                 ///< our `starved` word is set
   std::atomic<bool> closed_{false}, gone_{false}, severed_{false};
 };
 

@@ -12,7 +12,7 @@ inline constexpr std::uint64_t kPage = 4096;
 inline constexpr std::uint64_t kLine = 64;
 inline constexpr std::uint64_t kHeaderBytes = kPage;         ///< the segment's first page; offset 0 is never handed out
 inline constexpr std::uint64_t kMagic = 0x31306f6e6f73696e;  // "nisono01"
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 
 struct SegmentHeader {
   std::uint64_t magic;
@@ -26,6 +26,16 @@ struct SegmentHeader {
 };
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 
+/// A short write beside the ring (lane.h).
+struct Slot {
+  static constexpr std::size_t kBytes = 116;            ///< 52 of them in the first line
+  alignas(2 * kLine) std::atomic<std::uint64_t> stamp;  ///< 1 + where in the stream its bytes begin; 0: never written
+  std::uint32_t bytes;
+  std::byte data[kBytes];
+};
+static_assert(sizeof(Slot) == 2 * kLine);
+inline constexpr std::size_t kSlots = 8;
+
 /// One a link and direction of ownership: what the owner says as the writer of its ring and as the reader of the peer's.
 struct ControlBlock {
   alignas(kLine) std::atomic<std::uint64_t> head;    ///< bytes ever written into the owner's ring
@@ -35,6 +45,8 @@ struct ControlBlock {
   alignas(kLine) std::atomic<std::uint32_t> closed;  ///< the owner's end of the link is gone
   alignas(kLine) std::atomic<
       std::uint64_t> tail;  ///< bytes ever read out of the peer's ring; not beside head, which prefetchers pair
+  std::atomic<std::uint64_t> slots_read;  ///< of the peer's, ever
+  Slot slots[kSlots];
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
