@@ -39,6 +39,18 @@ def values(job: Job) -> list[Any]:
     return [outcome.value for outcome in job.outcomes]
 
 
+def in_all(world: Group) -> int:
+    staging.talk(world)
+    staging.reduce_a_mebibyte(world)
+    return staging.committed()
+
+
+@pytest.mark.parametrize(("ranks", "mebibytes"), [(2, 8), (8, 16), pytest.param(64, 32, marks=pytest.mark.long)])
+def test_what_a_rank_shares_with_rings_to_all_others(ranks: int, mebibytes: int) -> None:
+    for bytes_ in values(launch(in_all, ranks)):
+        assert bytes_ <= mebibytes * KIB * KIB
+
+
 @pytest.mark.parametrize("ranks", [2, 8])
 def test_a_second_and_a_tenth_group_add_little(ranks: int) -> None:
     for more in values(launch(one_after_another, ranks, sizes=[ranks] * 9)):

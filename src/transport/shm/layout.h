@@ -28,13 +28,13 @@ static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 
 /// A short write beside the ring (lane.h).
 struct Slot {
-  static constexpr std::size_t kBytes = 116;            ///< 52 of them in the first line
-  alignas(2 * kLine) std::atomic<std::uint64_t> stamp;  ///< 1 + where in the stream its bytes begin; 0: never written
+  static constexpr std::size_t kBytes = 116;        ///< 52 of them in the first line
+  alignas(kLine) std::atomic<std::uint64_t> stamp;  ///< 1 + where in the stream its bytes begin; 0: never written
   std::uint32_t bytes;
   std::byte data[kBytes];
 };
 static_assert(sizeof(Slot) == 2 * kLine);
-inline constexpr std::size_t kSlots = 8;
+inline constexpr std::size_t kSlots = 4;
 
 /// One a link and direction of ownership: what the owner says as the writer of its ring and as the reader of the peer's.
 struct ControlBlock {
