@@ -21,7 +21,8 @@ struct Rank {
   std::unique_ptr<engine::StagePool> stages;
   std::unique_ptr<engine::Domain> domain;
   std::vector<std::shared_ptr<transport::SharedView>> views;
-  engine::Request request;  ///< with a plan
+  engine::Request request;                       ///< with a plan
+  std::unique_ptr<engine::Operation> operation;  ///< likewise: one for all calls
   std::vector<std::byte> in, out, scratch;
 };
 
@@ -62,47 +63,52 @@ struct Calls {
   std::int64_t count;                ///< of f32
 };
 
+engine::Signature signature_of(const Calls& calls) {
+  return engine::Signature::make({calls.collective, DType::f32, ReduceOp::sum, 0, false, 0},
+                                 static_cast<std::uint64_t>(calls.count));
+}
+
 void prepare(const Calls& calls, std::vector<Rank>& ranks) {
   const int n = static_cast<int>(ranks.size());
   for (int r = 0; r < n && calls.algorithm != nullptr; r++) {
-    engine::Request& request = ranks[static_cast<std::size_t>(r)].request;
-    request.compiled = std::make_shared<const engine::Compiled>(engine::compile(calls.algorithm->build({n, r, 0})));
-    request.reads_peers = calls.algorithm->place == plan::Place::peer_memory;
-    request.dtype = DType::f32;
-    request.in = ranks[static_cast<std::size_t>(r)].in.data();
-    request.out = ranks[static_cast<std::size_t>(r)].out.data();
-  }
-}
-
-/// One operation on all ranks, as a group runs it.
-void run(const Calls& calls, std::vector<Rank>& ranks, std::uint64_t sequence) {
-  const engine::Signature signature = engine::Signature::make(
-      {calls.collective, DType::f32, ReduceOp::sum, 0, false, 0}, static_cast<std::uint64_t>(calls.count));
-  const int n = static_cast<int>(ranks.size());
-  std::vector<std::unique_ptr<engine::Running>> running;
-  for (int r = 0; r < n; r++) {
     Rank& me = ranks[static_cast<std::size_t>(r)];
-    if (calls.algorithm == nullptr) {
-      const engine::InlineCall call{calls.collective, me.in.data(), me.out.data(), calls.count, DType::f32};
-      running.push_back(std::make_unique<engine::InlineOperation>(call, *me.domain, signature, sequence));
-      continue;
-    }
-    engine::Request request = me.request;
-    request.binding = engine::bind(request.compiled->plan, {calls.count, {}, {}}, DType::f32);
-    request.signature = signature;
+    const auto prepared = std::make_shared<engine::Prepared>();
+    prepared->usual =
+        engine::bound(std::make_shared<const engine::Compiled>(engine::compile(calls.algorithm->build({n, r, 0}))),
+                      {calls.count, {}, {}}, DType::f32);
+    prepared->reads_peers = calls.algorithm->place == plan::Place::peer_memory;
+    prepared->dtype = DType::f32;
+    prepared->signature = signature_of(calls);
+    me.request = {prepared, me.in.data(), me.out.data()};
     engine::Ground ground;
     ground.domain = me.domain.get();
     ground.rank = r;
     ground.size = n;
     ground.scratch = &me.scratch;
-    running.push_back(std::make_unique<engine::Operation>(std::move(request), ground, sequence));
+    me.operation = std::make_unique<engine::Operation>(ground);
+  }
+}
+
+/// One operation on all ranks, as a group runs it.
+void run(const Calls& calls, std::vector<Rank>& ranks, std::uint64_t sequence) {
+  std::vector<std::unique_ptr<engine::InlineOperation>> tiny;
+  std::vector<engine::Running*> running;
+  for (Rank& me : ranks) {
+    if (calls.algorithm == nullptr) {
+      const engine::InlineCall call{calls.collective, me.in.data(), me.out.data(), calls.count, DType::f32};
+      tiny.push_back(std::make_unique<engine::InlineOperation>(call, *me.domain, signature_of(calls), sequence));
+      running.push_back(tiny.back().get());
+    } else {
+      me.operation->start(me.request, sequence);
+      running.push_back(me.operation.get());
+    }
   }
   for (bool over = false; !over;) {
     over = true;
-    for (auto& operation : running)
+    for (auto* operation : running)
       if (!operation->done()) over = false, operation->advance();
   }
-  for (const auto& operation : running)
+  for (const auto* operation : running)
     if (!operation->status().ok())
       std::fprintf(stderr, "instructions: %s\n", operation->status().message().c_str()), std::exit(1);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/checked.h"
 
@@ -94,6 +95,11 @@ Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype) {
       }
   }
   return b;
+}
+
+Bound bound(std::shared_ptr<const Compiled> compiled, const Sizes& sizes, DType dtype) {
+  Binding binding = bind(compiled->plan, sizes, dtype);
+  return {std::move(compiled), std::move(binding)};
 }
 
 }  // namespace unisono::engine

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/compiled.h"
 #include "plan/ir.h"
 #include "unisono/types.hpp"
 
@@ -47,5 +49,14 @@ std::int64_t extent_bytes(const plan::Plan& plan, const Sizes& sizes, std::int64
 
 /// Block tables of `plan`. The totals are known not to overflow: the group has checked the call.
 Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype);
+
+/// A plan and its binding: all that calls of the same sizes have in common. Empty when there is none.
+struct Bound {
+  std::shared_ptr<const Compiled> compiled;
+  Binding binding;
+  explicit operator bool() const noexcept { return compiled != nullptr; }
+  const plan::Plan& plan() const noexcept { return compiled->plan; }
+};
+Bound bound(std::shared_ptr<const Compiled> compiled, const Sizes& sizes, DType dtype);
 
 }  // namespace unisono::engine

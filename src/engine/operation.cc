@@ -24,33 +24,63 @@ std::int64_t network_slice(const Ground& ground, Collective collective, std::int
 }
 }  // namespace
 
-Operation::Operation(Request request, const Ground& ground, std::uint64_t sequence)
-    : Running(sequence), request_(std::move(request)), ground_(ground), stage_(ground.size), arrived_(ground.size) {
-  const bool open = request_.shared != nullptr || request_.rival != nullptr;
-  if (open || request_.reads_peers) where_.resize(ground_.size);
-  if (!open) prepare();
+Operation::Operation(const Ground& ground)
+    : Running(0), ground_(ground), peers_(static_cast<std::size_t>(ground.size)) {
+  done_ = true;
 }
 
-/// The plan is known: slots for its slices.
+Operation::Operation(Request request, const Ground& ground, std::uint64_t sequence) : Operation(ground) {
+  start(std::move(request), sequence);
+}
+
+void Operation::start(Request request, std::uint64_t sequence) {
+  if (request.prepared != request_.prepared) laid_out_ = nullptr;
+  request_ = std::move(request);
+  sequence_ = sequence;
+  done_ = announced_ = begun_ = false;
+  patient_ = true;
+  for (Peer& peer : peers_) peer.arrived = false;
+  peers_[ground_.rank].where = {};
+  next_slice_ = retired_ = 0;
+  piece_ = {};
+  bound_ = &prepared().usual;
+  reads_peers_ = prepared().reads_peers;
+  shared_open_ = static_cast<bool>(prepared().shared);
+  rival_open_ = static_cast<bool>(prepared().rival);
+  if (!shared_open_ && !rival_open_) prepare();
+}
+
+/// The plan is known: slots for its slices, and scratch, which is another piece of memory each time.
 void Operation::prepare() {
-  const plan::Plan& plan = request_.compiled->plan;
-  const std::int64_t largest = request_.binding.largest_block;
+  if (laid_out_ != bound_) lay_out();
+  auto scratch = static_cast<std::size_t>(scratch_stride_) * plan().scratch_extent.size() * slots_.size();
+  if (reads_peers_) scratch = kFetched * static_cast<std::size_t>(ground_.size);
+  if (ground_.scratch && ground_.scratch->size() < scratch) ground_.scratch->resize(scratch);
+}
+
+void Operation::lay_out() {
+  const plan::Plan& plan = this->plan();
+  const Binding& binding = bound_->binding;
+  const std::int64_t largest = binding.largest_block;
   slice_bytes_ = plan.shared ? std::max<std::int64_t>(largest, 1)
                  : plan.staged
                      ? ground_.domain->slice_bytes(
                            static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)), largest)
                      : network_slice(ground_, plan.collective, largest);
-  large_ = request_.binding.out.total() * ground_.size >= kBeyondCaches;
+  large_ = binding.out.total() * ground_.size >= kBeyondCaches;
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
-  slots_.resize(static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow)));
-  for (Slot& slot : slots_) {
-    slot.position.assign(plan.lanes, 0);
-    slot.state = std::make_unique<std::atomic<std::uint8_t>[]>(plan.steps.size());
+  const auto slots = static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow));
+  const std::size_t lanes = plan.lanes, steps = plan.steps.size();
+  slots_.resize(slots);
+  positions_.resize(slots * lanes);
+  if (states_room_ < slots * steps) {
+    states_room_ = slots * steps;
+    states_ = std::make_unique<std::atomic<std::uint8_t>[]>(states_room_);
   }
-  auto scratch = static_cast<std::size_t>(scratch_stride_) * plan.scratch_extent.size() * slots_.size();
-  if (request_.reads_peers) scratch = kFetched * static_cast<std::size_t>(ground_.size);
-  if (ground_.scratch && ground_.scratch->size() < scratch) ground_.scratch->resize(scratch);
+  for (std::size_t k = 0; k < slots; k++)
+    slots_[k].position = positions_.data() + k * lanes, slots_[k].state = states_.get() + k * steps;
+  laid_out_ = bound_;
 }
 
 bool Operation::advance() {
@@ -76,16 +106,17 @@ bool Operation::begin() {
   if (!announced_ && !announce()) return false;
   if (!done_ && !decide()) return done_;
   if (done_) return true;
-  if (ground_.messenger != nullptr && !request_.compiled->plan.staged)
-    ground_.messenger->begin(ground_.group, sequence_, request_.signature);
+  if (ground_.messenger != nullptr && !plan().staged)
+    ground_.messenger->begin(ground_.group, sequence_, prepared().signature);
   begun_ = true;
   return true;
 }
 
 /// False while a peer is so far behind that it may still read the line that this would overwrite, or the stage.
 bool Operation::announce() {
-  const plan::Plan& plan = request_.compiled->plan;
-  arrived_[ground_.rank] = announced_ = true;
+  const plan::Plan& plan = this->plan();
+  Peer& me = peers_[ground_.rank];
+  me.arrived = announced_ = true;
   if (ground_.domain == nullptr) return true;
   Domain& domain = *ground_.domain;
   for (int q = 0; q < ground_.size; q++)
@@ -98,25 +129,25 @@ bool Operation::announce() {
       return true;
     }
     if (*stage == nullptr) return announced_ = false;
-    stage_[ground_.rank] = *stage;
+    me.stage = *stage;
     mine.stage = domain.own_stage_offset();
   }
   // A rank of which the shared plan needs nothing may still be read by the rival, and says where by its addresses.
-  if (request_.shared != nullptr && opens_buffers(mine) && request_.shared->plan.exposed[ground_.rank] != 0)
+  if (shared_open_ && opens_buffers(mine) && prepared().shared.plan().exposed[ground_.rank] != 0)
     mine.flags |= Whereabouts::kOpen;
   if (request_.rival_runs) mine.flags |= Whereabouts::kRival;
-  if ((request_.reads_peers || request_.rival != nullptr) && !mine.open()) {
+  if ((reads_peers_ || rival_open_) && !mine.open()) {
     mine.input = reinterpret_cast<std::uintptr_t>(request_.in);
     mine.output = reinterpret_cast<std::uintptr_t>(request_.out);
   }
-  if (!where_.empty()) where_[ground_.rank] = mine;
-  domain.announce(sequence_, request_.signature, std::as_bytes(std::span(&mine, 1)));
+  me.where = mine;
+  domain.announce(sequence_, prepared().signature, std::as_bytes(std::span(&mine, 1)));
   base_ = domain.slices;
   return true;
 }
 
 bool Operation::start_slices() {
-  const plan::Plan& plan = request_.compiled->plan;
+  const plan::Plan& plan = this->plan();
   bool moved = false;
   while (!done_ && next_slice_ < slices_ && next_slice_ - retired_ < static_cast<std::int64_t>(slots_.size())) {
     const std::uint64_t global = base_ + static_cast<std::uint64_t>(next_slice_);
@@ -126,7 +157,7 @@ bool Operation::start_slices() {
     slot.finished = false;
     if (place_) slot.stage = place_->offset;
     place_.reset();
-    std::fill(slot.position.begin(), slot.position.end(), 0);
+    std::fill_n(slot.position, plan.lanes, 0);
     for (std::size_t i = 0; i < plan.steps.size(); i++) slot.state[i].store(kIdle, std::memory_order_relaxed);
     moved = true;
   }
@@ -136,8 +167,7 @@ bool Operation::start_slices() {
 /// Whether the place of the next slice is free: everybody is done with what lay there before.
 bool Operation::has_place(std::uint64_t global) {
   if (!place_)
-    place_ = ground_.domain->ring().take(
-        global, request_.compiled->plan.stage_extent.size() * static_cast<std::uint64_t>(slice_bytes_));
+    place_ = ground_.domain->ring().take(global, plan().stage_extent.size() * static_cast<std::uint64_t>(slice_bytes_));
   if (place_->free_after == 0) return true;
   for (int q = 0; q < ground_.size; q++)
     if (!ground_.domain->done(q, place_->free_after)) return false;
@@ -147,17 +177,17 @@ bool Operation::has_place(std::uint64_t global) {
 bool Operation::advance_slot(Slot& slot) {
   if (slot.finished) return false;
   bool moved = false, all = true;
-  for (const std::uint16_t lane : request_.compiled->turns) {
+  for (const std::uint16_t lane : bound_->compiled->turns) {
     if (done_) break;
     moved |= advance_lane(slot, lane);
-    all &= slot.position[lane] == request_.compiled->lanes[lane].size();
+    all &= slot.position[lane] == bound_->compiled->lanes[lane].size();
   }
   slot.finished = all;
   return moved;
 }
 
 bool Operation::advance_lane(Slot& slot, std::size_t lane) {
-  const auto& steps = request_.compiled->lanes[lane];
+  const auto& steps = bound_->compiled->lanes[lane];
   bool moved = false;
   while (slot.position[lane] < steps.size()) {
     const std::uint32_t index = steps[slot.position[lane]];
@@ -177,12 +207,12 @@ bool Operation::advance_lane(Slot& slot, std::size_t lane) {
 /// The lane waits for a message: the next ones may come right behind it, and are received straight into place if they are
 /// posted by then.
 bool Operation::post_ahead(Slot& slot, std::size_t lane) {
-  const auto& steps = request_.compiled->lanes[lane];
+  const auto& steps = bound_->compiled->lanes[lane];
   const std::size_t end = std::min<std::size_t>(steps.size(), slot.position[lane] + kPostedAhead);
   bool moved = false;
   for (std::size_t place = slot.position[lane] + 1; place < end; place++) {
     const std::uint32_t index = steps[place];
-    if (request_.compiled->ahead[index] == 0) break;
+    if (bound_->compiled->ahead[index] == 0) break;
     if (slot.state[index].load(std::memory_order_acquire) != kIdle) continue;
     if (!ready(slot, index)) break;
     run_message(slot, index);
@@ -193,7 +223,7 @@ bool Operation::post_ahead(Slot& slot, std::size_t lane) {
 
 /// A step is done when its lane has passed it: those behind it in its lane, which may have been posted ahead, stand for it.
 bool Operation::ready(const Slot& slot, std::uint32_t index) const {
-  const Compiled& compiled = *request_.compiled;
+  const Compiled& compiled = *bound_->compiled;
   for (const std::uint32_t dep : compiled.plan.waits_for(compiled.plan.steps[index]))
     if (slot.position[compiled.plan.steps[dep].lane] <= compiled.places[dep]) return false;
   return true;
@@ -202,7 +232,7 @@ bool Operation::ready(const Slot& slot, std::uint32_t index) const {
 bool Operation::retire() {
   bool moved = false;
   while (retired_ < next_slice_ && slots_[retired_ % slots_.size()].finished) {
-    if (request_.compiled->plan.staged) ground_.domain->signal_done(base_ + static_cast<std::uint64_t>(retired_) + 1);
+    if (plan().staged) ground_.domain->signal_done(base_ + static_cast<std::uint64_t>(retired_) + 1);
     retired_++;
     moved = true;
   }
@@ -211,7 +241,7 @@ bool Operation::retire() {
 }
 
 void Operation::finish() {
-  const plan::Plan& plan = request_.compiled->plan;
+  const plan::Plan& plan = this->plan();
   if (plan.staged) {
     // Channels that this plan does not use stay in step with the others.
     const std::uint64_t end = base_ + static_cast<std::uint64_t>(slices_);
@@ -222,7 +252,8 @@ void Operation::finish() {
   }
   if (ground_.domain != nullptr) ground_.domain->leave_stage();
   if (own_out_.registered != nullptr)
-    own_out_.registered->from_segment(own_out_.offset, static_cast<std::uint64_t>(request_.binding.out.total()));
+    own_out_.registered->from_segment(own_out_.offset, static_cast<std::uint64_t>(bound_->binding.out.total()));
+  own_in_ = own_out_ = {};  // they keep the caller's registered memory
   done_ = true;
 }
 

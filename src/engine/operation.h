@@ -34,50 +34,65 @@ struct Ground {
   std::int64_t network_slice = 0;             ///< bytes of a slice in messages; 0: chosen
 };
 
-/// What is to be run.
-struct Request {
-  std::shared_ptr<const Compiled> compiled;
-  Binding binding;
-  /// `compiled` is a shared plan that only reads others' buffers, wherever they lie (Domain::all_reach).
+/// What calls of the same collective, types and sizes have in common: which plans they may run. It knows nobody's memory.
+struct Prepared {
+  Bound usual;
+  /// `usual` is a shared plan that only reads others' buffers, wherever they lie (Domain::all_reach).
   bool reads_peers = false;
   /// A shared plan that runs instead if every rank opens the buffers that it needs. Which one it is becomes known when those ranks
-  /// have begun; a rank that opens nothing of what it should makes all run `compiled`.
-  std::shared_ptr<const Compiled> shared;
-  Binding shared_binding;
-  /// A plan that only reads others' buffers, which runs instead of `compiled` when rank `judge` says so (`rival_runs` there).
-  std::shared_ptr<const Compiled> rival;
-  Binding rival_binding;
+  /// have begun; a rank that opens nothing of what it should makes all run `usual`.
+  Bound shared;
+  /// A plan that only reads others' buffers, which runs instead of `usual` when rank `judge` says so (Request::rival_runs there).
+  Bound rival;
   int judge = 0;
-  bool rival_runs = false;
-  const std::byte* in = nullptr;
-  std::byte* out = nullptr;
   DType dtype = DType::u8;
   ReduceOp op = ReduceOp::sum;
   Signature signature;
 };
 
+/// What is to be run.
+struct Request {
+  std::shared_ptr<const Prepared> prepared;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  bool rival_runs = false;
+};
+
 /// The slices of a plan run through a window of slots, oldest first: while one waits for a peer the next is staged, which
 /// is all the software pipelining there is. A shared plan runs as one slice, whose steps are done in pieces, so that a failure
-/// is noticed between them. Thread-safety: one thread at a time; messages complete from any thread.
+/// is noticed between them. One object serves any number of calls, one after another, and keeps what it has allocated. Thread-safety: one
+/// thread at a time; messages complete from any thread.
 class Operation final : public Running {
  public:
+  /// Runs nothing yet.
+  explicit Operation(const Ground& ground);
   Operation(Request request, const Ground& ground, std::uint64_t sequence);
+  /// The next call. What ran before has ended well: after a failure others may still refer to what is here.
+  void start(Request request, std::uint64_t sequence);
   bool advance() override;
   std::vector<int> waiting_for() const override;
   bool let_go(const std::vector<bool>& gone) override;
   bool everyone_here() override;
   void hurry() override { patient_ = false; }
-  std::string_view algorithm() const override { return request_.compiled->plan.algorithm; }
-  const Request& request() const noexcept { return request_; }
+  std::string_view algorithm() const override { return plan().algorithm; }
+  /// Which of its Prepared's plans runs, or has run.
+  const Bound& runs() const noexcept { return *bound_; }
 
  private:
   enum StepState : std::uint8_t { kIdle = 0, kPosted = 1, kDone = 2 };
   struct Slot {
     std::int64_t slice = -1;  ///< -1: free
     bool finished = false;
-    std::uint64_t stage = 0;                             ///< where its blocks lie on every rank's stage
-    std::vector<std::uint32_t> position;                 ///< next step of each lane
-    std::unique_ptr<std::atomic<std::uint8_t>[]> state;  ///< of each step
+    std::uint64_t stage = 0;                     ///< where its blocks lie on every rank's stage
+    std::uint32_t* position = nullptr;           ///< next step of each lane
+    std::atomic<std::uint8_t>* state = nullptr;  ///< of each step
+  };
+  /// What a rank has announced.
+  struct Peer {
+    bool arrived = false;
+    const std::byte* stage = nullptr;
+    Whereabouts where;
+    std::byte *in = nullptr, *out = nullptr;  ///< its buffers, once a shared plan was decided on
   };
   struct Part {
     std::byte* data;
@@ -91,10 +106,13 @@ class Operation final : public Running {
   bool decide();
   bool decide_shared();
   bool decide_rival();
-  void become(std::shared_ptr<const Compiled> plan, Binding binding, bool reads_peers);
+  void become(const Bound& bound, bool reads_peers);
   bool peers_are_ready();
   bool open_peers();
   void prepare();
+  void lay_out();
+  const plan::Plan& plan() const noexcept { return bound_->plan(); }
+  const Prepared& prepared() const noexcept { return *request_.prepared; }
   bool opens_buffers(Whereabouts& mine);
   bool start_slices();
   bool has_place(std::uint64_t global);
@@ -118,25 +136,24 @@ class Operation final : public Running {
 
   Request request_;
   Ground ground_;
+  const Bound* bound_ = nullptr;     ///< what runs, one of prepared()'s; `usual` until that is decided
+  const Bound* laid_out_ = nullptr;  ///< what slices and slots are made for
+  bool reads_peers_ = false, shared_open_ = false, rival_open_ = false;  ///< the latter: to be decided
   std::int64_t slice_bytes_ = 0, slices_ = 1, next_slice_ = 0, retired_ = 0;
   std::int64_t scratch_stride_ = 0;
   std::uint64_t base_ = 0;
   std::optional<StageRing::Place> place_;  ///< on the stages, for the next slice
   std::vector<Slot> slots_;
-  std::vector<const std::byte*> stage_;  ///< of each rank, once it has arrived
-  std::vector<Whereabouts> where_;       ///< likewise, of the ranks' buffers; empty unless there is a shared plan
-  transport::Place own_in_, own_out_;    ///< of this rank's, once they are open
-  struct Opened {
-    std::byte* in = nullptr;
-    std::byte* out = nullptr;
-  };
-  std::vector<Opened> peers_;  ///< by rank, once a shared plan was decided on
+  std::vector<std::uint32_t> positions_;                 ///< of all slots
+  std::unique_ptr<std::atomic<std::uint8_t>[]> states_;  ///< likewise
+  std::size_t states_room_ = 0;
+  std::vector<Peer> peers_;            ///< by rank
+  transport::Place own_in_, own_out_;  ///< where this rank's buffers lie, once they are open, until the end
   struct Piece {
     std::int32_t block = 0;
     std::size_t at = 0;
   };
-  Piece piece_;  ///< how far the current step of a shared plan is
-  std::vector<bool> arrived_;
+  Piece piece_;          ///< how far the current step of a shared plan is
   bool patient_ = true;  ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
   bool large_ = false;  ///< the outputs of all ranks go past the caches: they are stored around them

@@ -15,18 +15,17 @@ using plan::Step;
 
 /// Whether rank q has begun this operation; finds out on the way whether it calls the same thing.
 bool Operation::peer_arrived(int q) {
-  if (arrived_[q]) return true;
+  Peer& peer = peers_[q];
+  if (peer.arrived) return true;
   const Line* line = ground_.domain->line(q, sequence_);
   if (line == nullptr) return false;
-  if (line->signature != request_.signature) {
-    fail(Discord{q, sequence_, request_.signature, line->signature});
+  if (line->signature != prepared().signature) {
+    fail(Discord{q, sequence_, prepared().signature, line->signature});
     return false;
   }
-  Whereabouts theirs;
-  std::memcpy(&theirs, line->payload, sizeof theirs);
-  stage_[q] = theirs.stage != 0 ? ground_.domain->stage(q, theirs.stage) : nullptr;
-  if (!where_.empty()) where_[q] = theirs;
-  arrived_[q] = true;
+  std::memcpy(&peer.where, line->payload, sizeof peer.where);
+  peer.stage = peer.where.stage != 0 ? ground_.domain->stage(q, peer.where.stage) : nullptr;
+  peer.arrived = true;
   return true;
 }
 
@@ -34,9 +33,10 @@ bool Operation::peer_arrived(int q) {
 /// addresses, whichever plan it becomes: of memory that was registered only those show all that peers do there.
 bool Operation::opens_buffers(Whereabouts& mine) {
   Domain& domain = *ground_.domain;
-  const std::uint8_t exposed = request_.shared->plan.exposed[ground_.rank];
-  const auto in_bytes = static_cast<std::uint64_t>(request_.shared_binding.in.total());
-  const auto out_bytes = static_cast<std::uint64_t>(request_.shared_binding.out.total());
+  const Bound& shared = prepared().shared;
+  const std::uint8_t exposed = shared.plan().exposed[ground_.rank];
+  const auto in_bytes = static_cast<std::uint64_t>(shared.binding.in.total());
+  const auto out_bytes = static_cast<std::uint64_t>(shared.binding.out.total());
   transport::Place in, out;
   if (in_bytes > 0) in = domain.find(request_.in, in_bytes);
   if (out_bytes > 0) out = domain.find(request_.out, out_bytes);
@@ -54,21 +54,21 @@ bool Operation::opens_buffers(Whereabouts& mine) {
 
 /// Which plan it is, and where the peers' buffers are. False while an announcement is missing.
 bool Operation::decide() {
-  if (request_.shared != nullptr && !decide_shared()) return done_;
-  if (!done_ && request_.rival != nullptr && !decide_rival()) return done_;
-  return done_ || !request_.reads_peers || peers_are_ready();
+  if (shared_open_ && !decide_shared()) return done_;
+  if (!done_ && rival_open_ && !decide_rival()) return done_;
+  return done_ || !reads_peers_ || peers_are_ready();
 }
 
 /// Whether it is the shared plan: the same on all ranks, as all look at the same announcements.
 bool Operation::decide_shared() {
-  const auto& exposed = request_.shared->plan.exposed;
+  const auto& exposed = prepared().shared.plan().exposed;
   bool all_here = true, all_open = true;
   for (int q = 0; q < ground_.size && !done_; q++) {
     if (exposed[q] == 0) continue;
     if (q != ground_.rank && !peer_arrived(q))
       all_here = false;
     else
-      all_open &= where_[q].open();
+      all_open &= peers_[q].where.open();
   }
   if (done_) return true;  // a mismatch
   if (all_open) {
@@ -76,31 +76,30 @@ bool Operation::decide_shared() {
     // A rank that failed and left its buffers to its caller again has said so before it looked whether we have begun.
     for (int q = 0; q < ground_.size; q++)
       if (q != ground_.rank && ground_.domain->gave_up(q, sequence_)) return false;
-    become(request_.shared, std::move(request_.shared_binding), false);
+    become(prepared().shared, false);
     if (!open_peers()) return true;
-  } else if (request_.compiled->plan.shared && !request_.reads_peers) {
+  } else if (plan().shared && !reads_peers_) {
     fail(Status::invalid(
         "algorithm \"shared\" needs the buffers of all ranks to come from Group::allocate, or to be registered"));
     return true;
   }
-  request_.shared = nullptr;
-  if (request_.rival == nullptr) prepare();
+  shared_open_ = false;
+  if (!rival_open_) prepare();
   return true;
 }
 
-void Operation::become(std::shared_ptr<const Compiled> plan, Binding binding, bool reads_peers) {
-  request_.compiled = std::move(plan);
-  request_.binding = std::move(binding);
-  request_.reads_peers = reads_peers;
-  request_.rival = nullptr;
+void Operation::become(const Bound& bound, bool reads_peers) {
+  bound_ = &bound;
+  reads_peers_ = reads_peers;
+  rival_open_ = false;
 }
 
 /// Whether it is the rival, which the judge's announcement says.
 bool Operation::decide_rival() {
-  if (ground_.rank != request_.judge && !peer_arrived(request_.judge)) return false;
-  if ((where_[request_.judge].flags & Whereabouts::kRival) != 0)
-    become(request_.rival, std::move(request_.rival_binding), true);
-  request_.rival = nullptr;
+  const int judge = prepared().judge;
+  if (ground_.rank != judge && !peer_arrived(judge)) return false;
+  if ((peers_[judge].where.flags & Whereabouts::kRival) != 0) become(prepared().rival, true);
+  rival_open_ = false;
   prepare();
   return true;
 }
@@ -114,7 +113,7 @@ bool Operation::everyone_here() {
 
 /// Whether all whose memory is to be read have said where it is.
 bool Operation::peers_are_ready() {
-  const auto& exposed = request_.compiled->plan.exposed;
+  const auto& exposed = plan().exposed;
   for (int q = 0; q < ground_.size; q++)
     if (q != ground_.rank && exposed[q] != 0 && (!peer_arrived(q) || ground_.domain->gave_up(q, sequence_)))
       return done_;
@@ -123,26 +122,27 @@ bool Operation::peers_are_ready() {
 
 /// Finds the peers' buffers. False, and failed, when one does not lie where its owner said.
 bool Operation::open_peers() {
-  const plan::Plan& plan = request_.compiled->plan;
-  peers_.resize(ground_.size);
+  const plan::Plan& plan = this->plan();
   // One mapping for all accesses of a plan that writes to peers: fewer pages to map, and no two addresses for one place.
   bool writes = false;
   for (const std::uint8_t e : plan.exposed) writes |= (e & plan::kExposesOut) != 0;
   for (int q = 0; q < ground_.size; q++) {
     if (q == ground_.rank) continue;
     const auto open = [&](std::uint8_t bit, Space space, std::uint64_t offset, std::byte*& memory) {
-      const auto total = static_cast<std::uint64_t>(peer_block(plan, request_.binding, space, q, 0).total);
+      const auto total = static_cast<std::uint64_t>(peer_block(plan, bound_->binding, space, q, 0).total);
       if ((plan.exposed[q] & bit) == 0 || total == 0) return true;
       memory = ground_.domain->buffer(q, offset, total, writes);
       return memory != nullptr;
     };
-    if (open(plan::kExposesIn, Space::peer_in, where_[q].input, peers_[q].in) &&
-        open(plan::kExposesOut, Space::peer_out, where_[q].output, peers_[q].out))
+    Peer& peer = peers_[q];
+    peer.in = peer.out = nullptr;
+    if (open(plan::kExposesIn, Space::peer_in, peer.where.input, peer.in) &&
+        open(plan::kExposesOut, Space::peer_out, peer.where.output, peer.out))
       continue;
     fail(Status::internal(fmt::format(
         "rank {}'s buffer, at offset {} or {} of its shared memory, cannot be mapped (is a limit on address space, "
         "ulimit -v, in the way?)",
-        q, where_[q].input, where_[q].output)));
+        q, peer.where.input, peer.where.output)));
     return false;
   }
   return true;
@@ -153,8 +153,8 @@ bool Operation::let_go(const std::vector<bool>& gone) {
   Domain& domain = *ground_.domain;
   domain.give_up(sequence_);
   // Who only reads what lies here may go on until it notices: its result is lost anyhow.
-  const bool opened = !where_.empty() && where_[ground_.rank].open() && !request_.reads_peers;
-  if (!opened || (begun_ && !request_.compiled->plan.shared)) return true;
+  const bool opened = peers_[ground_.rank].where.open() && !reads_peers_;
+  if (!opened || (begun_ && !plan().shared)) return true;
   for (int q = 0; q < ground_.size; q++) {
     if (q == ground_.rank || (q < static_cast<int>(gone.size()) && gone[q])) continue;
     if (domain.latest(q) < sequence_ || domain.gave_up(q, sequence_) || domain.done(q, base_ + 1)) continue;
@@ -171,13 +171,14 @@ std::vector<int> Operation::waiting_for() const {
     if (!missing.empty()) return missing;
   }
   // All have begun (or nobody can tell): those that an unfinished step of ours waits for.
-  const plan::Plan& plan = request_.compiled->plan;
+  const plan::Plan& plan = this->plan();
   std::vector<bool> named(ground_.size);
   for (std::int64_t k = retired_; k < next_slice_; k++) {
     const Slot& slot = slots_[k % slots_.size()];
-    for (std::size_t lane = 0; lane < slot.position.size(); lane++) {
-      if (slot.position[lane] >= request_.compiled->lanes[lane].size()) continue;
-      const Step& s = plan.steps[request_.compiled->lanes[lane][slot.position[lane]]];
+    for (std::size_t lane = 0; lane < plan.lanes; lane++) {
+      const auto& steps = bound_->compiled->lanes[lane];
+      if (slot.position[lane] >= steps.size()) continue;
+      const Step& s = plan.steps[steps[slot.position[lane]]];
       if (s.peer >= 0 && (s.op == OpCode::recv || s.op == OpCode::wait || s.op == OpCode::send)) named[s.peer] = true;
     }
   }

@@ -37,7 +37,7 @@ std::uint32_t bypassing(std::span<const Ref> dst, std::span<void* const> results
 }  // namespace
 
 bool Operation::run_step(Slot& slot, std::uint32_t index) {
-  const Step& step = request_.compiled->plan.steps[index];
+  const Step& step = plan().steps[index];
   switch (step.op) {
     case OpCode::wait:
       if (!run_wait(slot, step)) return false;
@@ -78,7 +78,7 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
   const auto clip = [&](std::int64_t size) {
     return static_cast<std::size_t>(std::clamp<std::int64_t>(size - at, 0, slice_bytes_));
   };
-  const Binding& binding = request_.binding;
+  const Binding& binding = bound_->binding;
   switch (ref.space) {
     case Space::in:
       // A plan never writes to `in`: the verifier proves it, so dropping const here is safe.
@@ -96,18 +96,18 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
       // How much of another rank's block is used is for the other side of the step to say.
       const std::size_t bytes =
           ref.rank == ground_.rank ? clip(binding.stage[block]) : static_cast<std::size_t>(slice_bytes_);
-      return {const_cast<std::byte*>(stage_[ref.rank]) + offset, bytes};
+      return {const_cast<std::byte*>(peers_[ref.rank].stage) + offset, bytes};
     }
     case Space::peer_in:
     case Space::peer_out: {
-      const PeerBlock there = peer_block(request_.compiled->plan, binding, ref.space, ref.rank, block);
-      if (request_.reads_peers) {
-        const Whereabouts& where = where_[ref.rank];
+      const PeerBlock there = peer_block(plan(), binding, ref.space, ref.rank, block);
+      if (reads_peers_) {
+        const Whereabouts& where = peers_[ref.rank].where;
         const std::uint64_t from = ref.space == Space::peer_in ? where.input : where.output;
         return {reinterpret_cast<std::byte*>(from + static_cast<std::uint64_t>(there.offset)),
                 static_cast<std::size_t>(there.bytes), ref.rank};
       }
-      const Opened& peer = peers_[ref.rank];
+      const Peer& peer = peers_[ref.rank];
       return {(ref.space == Space::peer_in ? peer.in : peer.out) + there.offset, static_cast<std::size_t>(there.bytes)};
     }
   }
@@ -117,7 +117,7 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
 /// Copies from another rank's memory through the kernel. False when it could not: the rank has ended, or has given up because another one
 /// has and left its buffer to its caller, both of which the messenger is about to tell; or the operation has failed.
 bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes) {
-  const int error = ground_.domain->read_peer(from.peer, to, where_[from.peer],
+  const int error = ground_.domain->read_peer(from.peer, to, peers_[from.peer].where,
                                               reinterpret_cast<std::uintptr_t>(from.data) + at, bytes);
   if (error != 0 && error != ESRCH && !ground_.domain->gave_up(from.peer, sequence_))
     fail(Status::system(
@@ -130,7 +130,7 @@ bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size
 
 /// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one.
 Operation::Done Operation::run_copy(const Slot& slot, const Step& step) {
-  const plan::Plan& plan = request_.compiled->plan;
+  const plan::Plan& plan = this->plan();
   const Ref& d = plan.dst(step)[0];
   const Ref& s = plan.src(step)[0];
   // Stages are read from the caches by others, results by nobody for now.
@@ -152,14 +152,15 @@ Operation::Done Operation::run_copy(const Slot& slot, const Step& step) {
 }
 
 Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
-  const plan::Plan& plan = request_.compiled->plan;
+  const plan::Plan& plan = this->plan();
   const auto dst = plan.dst(step), src = plan.src(step);
   std::array<void*, 32> few;
   std::vector<void*> many(dst.size() + src.size() > few.size() ? dst.size() + src.size() : 0);
   const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
-  kernels::Reduce what{request_.dtype, request_.op, step.final && request_.op == ReduceOp::avg ? ground_.size : 1};
+  kernels::Reduce what{prepared().dtype, prepared().op,
+                       step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
   what.far = large_;
-  const bool around = large_ && step.final && (plan.shared || plan.staged) && !request_.reads_peers;
+  const bool around = large_ && step.final && (plan.shared || plan.staged) && !reads_peers_;
   const auto operand = [&](std::size_t k) {
     const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
     return part(slot, ref, ref.first + piece_.block);
@@ -168,7 +169,7 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
     std::size_t bytes = std::numeric_limits<std::size_t>::max();
     for (std::size_t k = 0; k < memory.size(); k++) bytes = std::min(bytes, operand(k).bytes);
     if (bytes == piece_.at) continue;
-    const std::size_t now = plan.shared ? std::min(request_.reads_peers ? kFetched : kPiece, bytes - piece_.at) : bytes;
+    const std::size_t now = plan.shared ? std::min(reads_peers_ ? kFetched : kPiece, bytes - piece_.at) : bytes;
     for (std::size_t k = 0; k < memory.size(); k++) {
       const Part p = operand(k);
       std::byte* fetched = nullptr;
@@ -181,7 +182,7 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
     if (around) what.around = bypassing(dst, memory.first(dst.size()), memory.subspan(dst.size()));
     kernels::reduce(what, memory.first(dst.size()),
                     std::span<const void* const>(memory.data() + dst.size(), src.size()),
-                    now / size_of(request_.dtype));
+                    now / size_of(prepared().dtype));
     piece_.at += now;
     if (plan.shared && piece_.at < bytes) return Done::some;
   }
@@ -190,7 +191,7 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
 }
 
 void Operation::run_message(Slot& slot, std::uint32_t index) {
-  const plan::Plan& plan = request_.compiled->plan;
+  const plan::Plan& plan = this->plan();
   const Step& step = plan.steps[index];
   const bool sending = step.op == OpCode::send;
   std::vector<transport::MutablePart> parts;
@@ -215,8 +216,8 @@ void Operation::run_message(Slot& slot, std::uint32_t index) {
   header.group = ground_.group;
   header.sequence = sequence_;
   header.slice = static_cast<std::uint32_t>(slot.slice);
-  header.ordinal = request_.compiled->ordinals[index];
-  header.signature = request_.signature;
+  header.ordinal = bound_->compiled->ordinals[index];
+  header.signature = prepared().signature;
   header.length = total;
   slot.state[index].store(kPosted, std::memory_order_relaxed);
   if (sending)

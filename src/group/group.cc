@@ -20,7 +20,7 @@ constexpr Duration kStalled = std::chrono::milliseconds(200);
 class Baton {
  public:
   explicit Baton(std::atomic<bool>& flag) noexcept
-      : flag_(flag), held_(!flag.exchange(true, std::memory_order_acquire)) {}
+      : flag_(flag), held_(!flag.exchange(true, std::memory_order_acq_rel)) {}
   ~Baton() {
     if (held_) flag_.store(false, std::memory_order_release);
   }
@@ -93,7 +93,7 @@ engine::Signature GroupImpl::signature_of(const Call& call, const plan::Algorith
 void GroupImpl::run(const Call& call) {
   check_usable();
   validate(call, rank(), size(), parts_.name);
-  if (run_tiny(call)) return;
+  if (run_tiny(call) || run_alone(call)) return;
   auto pending = std::make_unique<Pending>();
   pending->call = call;
   const auto completion = pending->completion = std::make_shared<engine::Completion>();
@@ -128,81 +128,33 @@ void GroupImpl::submit(std::unique_ptr<Pending> pending) {
   p.output_counts.assign(p.call.output_counts.begin(), p.call.output_counts.end());
   p.call.counts = p.counts;
   p.call.output_counts = p.output_counts;
-  if (!p.call.options.algorithm.empty()) {
-    p.requested = plan::find_algorithm(p.call.collective, p.call.options.algorithm);
-    if (p.requested == nullptr)
-      throw InvalidArgument(
-          fmt::format("{} has no algorithm \"{}\"; `unisono plan --list` shows them. Nothing was sent",
-                      name_of(p.call.collective), p.call.options.algorithm));
+  if (p.requested = requested(p.call); p.requested != nullptr) {
     p.call.options.algorithm = p.requested->name;
     p.algorithm = p.requested;
     if (auto chosen = choose(p); !chosen) throw_status(chosen.status());
-    if (p.requested->place == plan::Place::shared_buffers) refuse_private_buffers(p);
+    if (p.requested->place == plan::Place::shared_buffers) {
+      const plan::Plan plan = p.requested->build({size(), rank(), root_of(p.call), parts_.hosts, parts_.nodes});
+      refuse_private_buffers(p, plan, engine::bind(plan, {p.call.count, p.counts, p.output_counts}, p.call.dtype));
+    }
   }
-  p.started = parts_.context->clock.now();
-  p.deadline = saturating_add(p.started, p.call.options.timeout.value_or(default_timeout()));
+  set_clocks(p);
   const std::lock_guard lock(queue_mutex_);
   queue_.push_back(std::move(pending));
   queued_.fetch_add(1, std::memory_order_release);
 }
 
-Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
-  const bool one_host = parts_.domain != nullptr;
-  if (p.requested != nullptr) {
-    if (plan::needs_one_host(p.requested->place) && !one_host)
-      return Status::invalid(fmt::format(
-          "algorithm {} needs all ranks of group \"{}\" to share memory; they talk over {}. Nothing was sent",
-          p.requested->name, parts_.name, parts_.transport));
-    const bool shared =
-        p.requested->place == plan::Place::shared_buffers || p.requested->place == plan::Place::peer_memory;
-    if (shared && p.call.collective == Collective::all_to_all && !p.call.counts.empty())
-      return Status::invalid(fmt::format(
-          "all_to_all with counts cannot run with algorithm {}: no rank knows where the others' blocks begin. "
-          "Nothing was sent",
-          p.requested->name));
-    if (p.requested->place == plan::Place::peer_memory && !parts_.peer_memory)
-      return Status::invalid(
-          fmt::format("algorithm {} reads the memory of other processes, and not all ranks of group \"{}\" may "
-                      "(process_vm_readv; UNISONO_PEER_MEMORY). Nothing was sent",
-                      p.requested->name, parts_.name));
-    if (p.requested->even_only && !even(p.call))
-      return Status::invalid(fmt::format("algorithm {} needs equal counts. Nothing was sent", p.requested->name));
-    return p.requested;
-  }
-  const plan::Algorithm* chosen = parts_.selector.choose(question(p.call));
-  if (chosen == nullptr) return Status::internal(fmt::format("no algorithm for {}", name_of(p.call.collective)));
-  return chosen;
+const plan::Algorithm* GroupImpl::requested(const Call& call) {
+  if (call.options.algorithm.empty()) return nullptr;
+  const plan::Algorithm* algorithm = plan::find_algorithm(call.collective, call.options.algorithm);
+  if (algorithm == nullptr)
+    throw InvalidArgument(fmt::format("{} has no algorithm \"{}\"; `unisono plan --list` shows them. Nothing was sent",
+                                      name_of(call.collective), call.options.algorithm));
+  return algorithm;
 }
 
-plan::Question GroupImpl::question(const Call& call) const {
-  // all_to_all with counts: no rank knows how many slices the others have, which stages would need.
-  const bool own_row_only = call.collective == Collective::all_to_all && !call.counts.empty();
-  plan::Question q;
-  q.collective = call.collective;
-  q.one_host = parts_.domain != nullptr && !own_row_only;
-  // Without a word from the user it is not a choice but a contest (rival.cc).
-  q.peer_memory = parts_.peer_memory && q.one_host && overridden_[static_cast<std::size_t>(call.collective)];
-  q.several_hosts = parts_.several_hosts;
-  q.several_nodes = parts_.several_nodes && q.one_host;
-  q.ranks = size();
-  q.bytes = collective_bytes(call, size());
-  q.even = even(call) && !own_row_only;
-  return q;
-}
-
-Result<std::shared_ptr<const engine::Compiled>> GroupImpl::compiled(const Call& call,
-                                                                    const plan::Algorithm& algorithm) {
-  const int root = root_of(call);
-  auto& slot = plans_[{call.collective, &algorithm, root}];
-  if (slot == nullptr) {
-    if (plans_.size() > 256) {  // a group of many roots and overrides: start over rather than grow
-      plans_.clear();
-      return compiled(call, algorithm);
-    }
-    slot = std::make_shared<const engine::Compiled>(
-        engine::compile(algorithm.build({size(), rank(), root, parts_.hosts, parts_.nodes})));
-  }
-  return slot;
+void GroupImpl::set_clocks(Pending& p) const {
+  p.started = parts_.context->clock.now();
+  p.deadline = saturating_add(p.started, p.call.options.timeout.value_or(default_timeout()));
 }
 
 /// Under the baton: the operation at the head gets its number, its algorithm and its plan.
@@ -210,28 +162,30 @@ bool GroupImpl::begin(Pending& p) {
   p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
   p.probe_at = saturating_add(parts_.context->clock.now(), kStalled);
   if (const auto tiny = inline_call(p.call, p.requested)) {
-    p.operation =
+    p.tiny =
         std::make_unique<engine::InlineOperation>(*tiny, *parts_.domain, signature_of(p.call, nullptr), p.sequence);
+    p.operation = p.tiny.get();
     return true;
   }
-  auto chosen = choose(p);
-  if (!chosen) {
-    fail(chosen.status());
-    return false;
-  }
-  p.algorithm = *chosen;
-  auto plan = compiled(p.call, *p.algorithm);
-  engine::Request request;
-  request.compiled = *plan;
-  request.binding = engine::bind((*plan)->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
-  request.reads_peers = p.algorithm->place == plan::Place::peer_memory;
-  request.in = static_cast<const std::byte*>(p.call.input);
-  request.out = static_cast<std::byte*>(p.call.output);
-  request.dtype = p.call.dtype;
-  request.op = p.call.op;
-  request.signature = signature_of(p.call, p.requested);
-  prepare_shared(p, request);
-  prepare_rival(p, request);
+  if (p.known == nullptr)
+    if (const Status s = know(p); !s.ok()) {
+      fail(s);
+      return false;
+    }
+  if (operation_ == nullptr) operation_ = std::make_unique<engine::Operation>(ground());
+  const engine::Prepared& prepared = *p.known->prepared;
+  if (!prepared.usual.plan().scratch_extent.empty() || prepared.reads_peers || prepared.rival)
+    scratch_ = parts_.context->scratch.take();
+  engine::Request request{p.known->prepared, static_cast<const std::byte*>(p.call.input),
+                          static_cast<std::byte*>(p.call.output)};
+  p.contest = p.known->contest;
+  if (p.contest != nullptr) request.rival_runs = p.contest->choose() == group::Contest::Side::rival;
+  operation_->start(std::move(request), p.sequence);
+  p.operation = operation_.get();
+  return true;
+}
+
+engine::Ground GroupImpl::ground() {
   engine::Ground ground;
   ground.domain = parts_.domain.get();
   ground.messenger = parts_.context->messenger.get();
@@ -239,27 +193,15 @@ bool GroupImpl::begin(Pending& p) {
   ground.rank = rank();
   ground.size = size();
   ground.scratch = &scratch_;
-  if (!request.compiled->plan.scratch_extent.empty() || request.reads_peers || request.rival != nullptr)
-    scratch_ = parts_.context->scratch.take();
   if (parts_.context->config.slice_bytes > 0)
     ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
-  p.operation = std::make_unique<engine::Operation>(std::move(request), ground, p.sequence);
-  return true;
-}
-
-bool GroupImpl::advance_head(Pending& p) {
-  if (p.contest == nullptr) return p.operation->advance();
-  const TimePoint before = parts_.context->clock.now();
-  const bool moved = p.operation->advance();
-  time_contest(p, before);
-  return moved;
+  return ground;
 }
 
 bool GroupImpl::advance() {
   if (queued_.load(std::memory_order_acquire) == 0) return false;
   std::unique_ptr<Pending> ended;
   Status status;
-  bool moved = false;
   {
     const Baton baton(baton_);
     if (!baton.held()) return false;
@@ -269,32 +211,35 @@ bool GroupImpl::advance() {
       if (queue_.empty()) return false;
       head = queue_.front().get();
     }
-    if (!parts_.failure->failed() && (head->operation != nullptr || begin(*head))) moved = advance_head(*head);
-    if (!parts_.failure->failed() && head->operation->done())
-      if (const Status s = settle(*head->operation); !s.ok()) moved = true;
-    if (!moved && !parts_.failure->failed())
-      if (Status s = check_on(*head); !s.ok()) fail(s);
-    if (parts_.failure->failed()) {
-      if (!let_go(*head)) return moved;
-      // Once the messenger has let go of it, nothing refers to the operation's memory any more.
-      parts_.context->messenger->forget(parts_.id, parts_.failure->status());
-      status = annotate(parts_.failure->status(), describe(*head), head->started);
-    } else if (!head->operation->done()) {
-      return moved;
-    }
-    parts_.context->scratch.give(std::exchange(scratch_, {}));
+    if (const Step done = step(*head, status); done != Step::ended) return done == Step::moved;
     const std::lock_guard lock(queue_mutex_);
     ended = std::move(queue_.front());
     queue_.pop_front();
     queued_.fetch_sub(1, std::memory_order_release);
   }
-  finish(std::move(ended), std::move(status));
+  for (auto& callback : ended->completion->complete(std::move(status))) callback();
   return true;
 }
 
-void GroupImpl::finish(std::unique_ptr<Pending> pending, Status status) {
-  pending->operation.reset();
-  for (auto& callback : pending->completion->complete(std::move(status))) callback();
+GroupImpl::Step GroupImpl::step(Pending& p, Status& status) {
+  bool moved = false;
+  if (!parts_.failure->failed() && (p.operation != nullptr || begin(p))) moved = advance_operation(p);
+  if (!parts_.failure->failed() && p.operation->done())
+    if (const Status s = settle(*p.operation); !s.ok()) moved = true;
+  if (!moved && !parts_.failure->failed())
+    if (Status s = check_on(p); !s.ok()) fail(s);
+  if (parts_.failure->failed()) {
+    if (!let_go(p)) return moved ? Step::moved : Step::nothing;
+    // Once the messenger has let go of it, nothing refers to the operation's memory any more.
+    parts_.context->messenger->forget(parts_.id, parts_.failure->status());
+    status = annotate(parts_.failure->status(), describe(p), p.started);
+    p.operation = nullptr;
+    operation_.reset();  // it may keep the caller's memory
+  } else if (!p.operation->done()) {
+    return moved ? Step::moved : Step::nothing;
+  }
+  parts_.context->scratch.give(std::exchange(scratch_, {}));
+  return Step::ended;
 }
 
 /// While nothing moves, every few milliseconds: has the deadline passed, has somebody left that we wait for?

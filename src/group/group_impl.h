@@ -69,18 +69,29 @@ struct Awaited {
   std::size_t bytes = 0;
 };
 
+/// What calls of the same kind have in common, found out by the first of them (known.cc).
+struct Known {
+  std::shared_ptr<const engine::Prepared> prepared;
+  std::vector<std::int64_t> counts, output_counts;  ///< of which the signature has no more than a hash
+  const plan::Algorithm* algorithm = nullptr;
+  group::Contest* contest = nullptr;  ///< at the judge of one
+  bool is(const engine::Signature& signature, const Call& call) const noexcept;
+};
+
 /// An operation that waits for its turn, or is running.
 struct Pending {
   Call call;
-  std::vector<std::int64_t> counts, output_counts;  ///< the call's spans point here
+  std::vector<std::int64_t> counts, output_counts;  ///< the call's spans point here, unless its caller waits for it
   const plan::Algorithm* requested = nullptr;
   const plan::Algorithm* algorithm = nullptr;
   std::shared_ptr<engine::Completion> completion;
   TimePoint started{}, deadline = TimePoint::max();
   std::uint64_t sequence = 0;
-  std::unique_ptr<engine::Running> operation;
-  group::Contest* contest = nullptr;  ///< rank 0: who times it
-  TimePoint all_here{};               ///< then: when all ranks had begun it
+  const Known* known = nullptr;
+  engine::Running* operation = nullptr;           ///< once it runs: the group's, or `tiny`
+  std::unique_ptr<engine::InlineOperation> tiny;  ///< if that is what it is
+  group::Contest* contest = nullptr;              ///< who times it
+  TimePoint all_here{};                           ///< then: when all ranks had begun it
   TimePoint patience =
       TimePoint::max();  ///< after a failure: until when to wait for peers to take their hands off our buffers
   TimePoint probe_at = TimePoint::max();  ///< when to tell the others what we wait in
@@ -124,17 +135,31 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   /// The call as an operation that travels in the announcements, if it is one: the same answer on all ranks.
   std::optional<engine::InlineCall> inline_call(const Call& call, const plan::Algorithm* requested) const;
   bool run_tiny(const Call& call);
+  class Alone;
+  bool run_alone(const Call& call);
   Status wait_tiny(const Call& call, engine::Running& operation);
   Status settle(engine::Running& operation);  // fails the group when the operation failed
+  /// The algorithm that the call names, or null; throws when there is none of that name.
+  static const plan::Algorithm* requested(const Call& call);
+  void set_clocks(Pending& pending) const;
+  // All of these under the baton.
+  enum class Step : std::uint8_t { nothing, moved, ended };
+  /// What can be done now of an operation; `status` is its outcome once it has ended.
+  Step step(Pending& pending, Status& status);
   bool begin(Pending& pending);
-  Result<std::shared_ptr<const engine::Compiled>> compiled(const Call& call, const plan::Algorithm& algorithm);
+  engine::Ground ground();
+  Status know(Pending& pending);
+  Result<Known> find_out(const Pending& pending, const engine::Signature& signature);
+  std::shared_ptr<const engine::Compiled> compiled(const Call& call, const plan::Algorithm& algorithm);
+  group::Contest& contest_of(const Call& call);
+  bool advance_operation(Pending& pending);
+  // Of any thread.
   Result<const plan::Algorithm*> choose(const Pending& pending) const;
   plan::Question question(const Call& call) const;
-  void prepare_shared(const Pending& pending, engine::Request& request);
-  void prepare_rival(Pending& pending, engine::Request& request);
-  void time_contest(Pending& pending, TimePoint before);
-  void refuse_private_buffers(const Pending& pending) const;
-  bool advance_head(Pending& pending);
+  const plan::Algorithm* shared_algorithm(const Pending& pending) const;
+  const plan::Algorithm* rival_algorithm(const Pending& pending) const;
+  int judge_of(const Call& call) const noexcept;
+  void refuse_private_buffers(const Pending& pending, const plan::Plan& plan, const engine::Binding& binding) const;
   bool let_go(Pending& pending);
   Status check_on(Pending& pending);
   Status annotate(const Status& status, const std::string& what, TimePoint started) const;
@@ -146,7 +171,6 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status late(std::uint64_t sequence, const std::vector<int>& missing) const;
   /// The group cannot go on, here and on all members. The first reason wins.
   void fail(const Status& status);
-  void finish(std::unique_ptr<Pending> pending, Status status);
   engine::Signature signature_of(const Call& call, const plan::Algorithm* requested) const;
   Status look_for_the_gone(const std::vector<int>& waiting) const;
 
@@ -162,6 +186,10 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::deque<std::unique_ptr<Pending>> queue_;
   TimePoint next_check_{};          ///< when to look again for a passed deadline or a lost peer, under the baton
   std::vector<std::byte> scratch_;  ///< lent to the operation at the head; under the baton
+  std::unique_ptr<engine::Operation>
+      operation_;  ///< of whichever call runs; its memory serves them all. Under the baton
+  static constexpr int kKnownBits = 5;
+  std::array<Known, std::size_t{1} << kKnownBits> known_;  ///< by hash of the signature; under the baton
   std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>>
       plans_;  ///< under the baton
   std::map<std::pair<Collective, int>, group::Contest>

@@ -50,6 +50,8 @@ class Progress {
   /// An asynchronous operation begins: the thread sees to it (and is started by the first) as long as no caller waits.
   void begin_asynchronous();
   void end_asynchronous() noexcept;
+  /// There is something to do that whoever sleeps could not see.
+  void nudge() noexcept { poller_.wake(); }
   void set_policy(engine::WaitPolicy policy) noexcept { policy_ = policy; }
   const Clock& clock() const noexcept { return clock_; }
   bool on_its_thread() const noexcept { return id_.load() == std::this_thread::get_id(); }

@@ -6,14 +6,13 @@
 
 namespace unisono::detail {
 
-namespace {
 /// Who sees when all is there: where the result is, or the last of it. The root of a broadcast or scatter may have done its
 /// part long before.
-int judge_of(const Call& call, int size) noexcept {
+int GroupImpl::judge_of(const Call& call) const noexcept {
   switch (call.collective) {
     case Collective::broadcast:
     case Collective::scatter:
-      return (call.root + 1) % size;
+      return (call.root + 1) % size();
     case Collective::reduce:
     case Collective::gather:
       return call.root;
@@ -21,38 +20,40 @@ int judge_of(const Call& call, int size) noexcept {
       return 0;
   }
 }
-}  // namespace
 
-/// The plan that may run instead of the one that the table names. The same on all ranks: it depends on the call and the table alone.
-void GroupImpl::prepare_rival(Pending& p, engine::Request& request) {
-  if (p.requested != nullptr || !parts_.peer_memory || overridden_[static_cast<std::size_t>(p.call.collective)]) return;
+/// What may run instead of what the table names, or null. The same on all ranks: it depends on the call and the table alone.
+const plan::Algorithm* GroupImpl::rival_algorithm(const Pending& p) const {
+  if (p.requested != nullptr || !parts_.peer_memory || overridden_[static_cast<std::size_t>(p.call.collective)])
+    return nullptr;
   plan::Question q = question(p.call);
-  if (!q.one_host) return;
+  if (!q.one_host) return nullptr;
   q.peer_memory = true;
   const plan::Algorithm* algorithm = parts_.selector.choose(q);
-  if (algorithm->place != plan::Place::peer_memory) return;
-  request.rival = *compiled(p.call, *algorithm);
-  request.rival_binding =
-      engine::bind(request.rival->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
-  request.judge = judge_of(p.call, size());
-  if (rank() != request.judge) return;
-  const int magnitude = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(q.bytes)));
-  p.contest = &contests_[{p.call.collective, magnitude}];
-  request.rival_runs = p.contest->choose() == group::Contest::Side::rival;
+  return algorithm->place == plan::Place::peer_memory ? algorithm : nullptr;
 }
 
-/// After an advance that began at `before`.
-void GroupImpl::time_contest(Pending& p, TimePoint before) {
+group::Contest& GroupImpl::contest_of(const Call& call) {
+  const auto bytes = static_cast<std::uint64_t>(collective_bytes(call, size()));
+  return contests_[{call.collective, static_cast<int>(std::bit_width(bytes))}];
+}
+
+/// The clock is read only where the contest needs it: until all are here, and at the end.
+bool GroupImpl::advance_operation(Pending& p) {
+  if (p.contest == nullptr) return p.operation->advance();
+  const Clock& clock = parts_.context->clock;
+  const TimePoint before = p.all_here == TimePoint{} ? clock.now() : p.all_here;
+  const bool moved = p.operation->advance();
   if (p.all_here == TimePoint{} && (p.operation->done() || p.operation->everyone_here())) p.all_here = before;
-  if (!p.operation->done() || !p.operation->status().ok()) return;
-  const TimePoint now = parts_.context->clock.now();
-  const std::string_view ran = p.operation->algorithm();
-  const plan::Algorithm* algorithm = plan::find_algorithm(p.call.collective, ran);
-  if (algorithm != nullptr && algorithm->place != plan::Place::shared_buffers && now > p.all_here)
-    p.contest->record(
-        algorithm->place == plan::Place::peer_memory ? group::Contest::Side::rival : group::Contest::Side::usual,
-        now - p.all_here);
-  p.contest = nullptr;
+  if (p.operation->done() && p.operation->status().ok()) {
+    const engine::Bound& ran = operation_->runs();
+    const engine::Prepared& prepared = *p.known->prepared;
+    const TimePoint now = clock.now();
+    if (&ran != &prepared.shared && now > p.all_here)
+      p.contest->record(&ran == &prepared.rival ? group::Contest::Side::rival : group::Contest::Side::usual,
+                        now - p.all_here);
+    p.contest = nullptr;
+  }
+  return moved;
 }
 
 }  // namespace unisono::detail

@@ -6,26 +6,21 @@
 
 namespace unisono::detail {
 
-/// The shared plan that runs instead if all ranks' buffers allow it. Every rank comes to the same one: it depends on the
+/// The shared plan that runs instead if all ranks' buffers allow it, or null. Every rank comes to the same one: it depends on the
 /// call and the table alone; whose buffers lie where is found out by the operation.
-void GroupImpl::prepare_shared(const Pending& p, engine::Request& request) {
+const plan::Algorithm* GroupImpl::shared_algorithm(const Pending& p) const {
   const plan::Algorithm* algorithm = p.requested;
   if (algorithm == nullptr) {
     plan::Question q = question(p.call);
-    if (!q.one_host || q.bytes < shared_from_[static_cast<std::size_t>(q.collective)]) return;
+    if (!q.one_host || q.bytes < shared_from_[static_cast<std::size_t>(q.collective)]) return nullptr;
     q.shared_buffers = true;
     algorithm = parts_.selector.choose(q);
   }
-  if (algorithm->place != plan::Place::shared_buffers) return;
-  request.shared = *compiled(p.call, *algorithm);
-  request.shared_binding =
-      engine::bind(request.shared->plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
+  return algorithm->place == plan::Place::shared_buffers ? algorithm : nullptr;
 }
 
 /// An algorithm that was asked for by name is not replaced by another one.
-void GroupImpl::refuse_private_buffers(const Pending& p) const {
-  const plan::Plan plan = p.requested->build({size(), rank(), root_of(p.call), parts_.hosts, parts_.nodes});
-  const engine::Binding binding = engine::bind(plan, {p.call.count, p.call.counts, p.call.output_counts}, p.call.dtype);
+void GroupImpl::refuse_private_buffers(const Pending& p, const plan::Plan& plan, const engine::Binding& binding) const {
   const auto check = [&](std::uint8_t bit, const void* data, std::int64_t bytes, const char* what) {
     if ((plan.exposed[static_cast<std::size_t>(rank())] & bit) == 0 || bytes == 0) return;
     if (parts_.domain->find(data, static_cast<std::uint64_t>(bytes)).offset != 0) return;

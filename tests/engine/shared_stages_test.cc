@@ -18,7 +18,7 @@ constexpr std::int64_t kSlice = 1024;
 /// One rank of one group, and what it runs there.
 struct Member {
   std::unique_ptr<Domain> domain;
-  std::unique_ptr<Operation> operation;
+  std::unique_ptr<Operation> operation;  ///< one for all that it runs
   std::vector<std::int64_t> data;
   std::int64_t expected = 0;
   std::uint64_t sequence = 0;
@@ -57,21 +57,15 @@ class SharedStages {
     m.data.assign((draw * 37) % 1500, value(g, r, m.sequence));
     m.expected = value(g, 0, m.sequence);
     for (int q = 1; q < ranks() && !broadcast; q++) m.expected += value(g, q, m.sequence);
-    Request request;
-    request.compiled =
-        std::make_shared<const Compiled>(compile(plan::find_algorithm(collective, name)->build({ranks(), r, 0})));
-    request.binding = bind(request.compiled->plan, {static_cast<std::int64_t>(m.data.size()), {}, {}}, DType::i64);
-    request.in = reinterpret_cast<const std::byte*>(m.data.data());
-    request.out = reinterpret_cast<std::byte*>(m.data.data());
-    request.dtype = DType::i64;
-    request.signature = Signature::make({collective, DType::i64, ReduceOp::sum, 0, false, 0}, m.data.size());
-    Ground ground;
-    ground.domain = m.domain.get();
-    ground.messenger = world_.rank(r).messenger.get();
-    ground.rank = r;
-    ground.size = ranks();
-    ground.scratch = &world_.rank(r).scratch;
-    m.operation = std::make_unique<Operation>(std::move(request), ground, m.sequence);
+    const auto prepared = std::make_shared<Prepared>();
+    prepared->usual =
+        bound(std::make_shared<const Compiled>(compile(plan::find_algorithm(collective, name)->build({ranks(), r, 0}))),
+              {static_cast<std::int64_t>(m.data.size()), {}, {}}, DType::i64);
+    prepared->dtype = DType::i64;
+    prepared->signature = Signature::make({collective, DType::i64, ReduceOp::sum, 0, false, 0}, m.data.size());
+    m.operation->start(
+        {prepared, reinterpret_cast<const std::byte*>(m.data.data()), reinterpret_cast<std::byte*>(m.data.data())},
+        m.sequence);
   }
   /// Whether it has ended; then its result is looked at.
   bool advance(int g, int r) {
@@ -85,7 +79,6 @@ class SharedStages {
                       << m.expected;
         break;
       }
-    m.operation.reset();
     return true;
   }
   /// All ranks leave all groups; then nothing may be left of their stages.
@@ -105,8 +98,17 @@ class SharedStages {
   void make(std::vector<Member>& group) {
     const int n = ranks();
     group.resize(static_cast<std::size_t>(n));
-    for (int r = 0; r < n; r++)
-      group[static_cast<std::size_t>(r)].domain = Domain::create(*world_.rank(r).stages, r, n, kSlice).value();
+    for (int r = 0; r < n; r++) {
+      Member& m = group[static_cast<std::size_t>(r)];
+      m.domain = Domain::create(*world_.rank(r).stages, r, n, kSlice).value();
+      Ground ground;
+      ground.domain = m.domain.get();
+      ground.messenger = world_.rank(r).messenger.get();
+      ground.rank = r;
+      ground.size = n;
+      ground.scratch = &world_.rank(r).scratch;
+      m.operation = std::make_unique<Operation>(ground);
+    }
     for (int r = 0; r < n; r++)
       for (int q = 0; q < n; q++) {
         if (q == r) continue;

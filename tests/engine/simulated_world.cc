@@ -261,13 +261,16 @@ class SegmentMemory final : public std::pmr::memory_resource {
 std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Numbers& in, Numbers& out) {
   const plan::Algorithm* algorithm = plan::find_algorithm(s.collective, s.algorithm);
   if (algorithm == nullptr) throw std::runtime_error("no algorithm " + s.algorithm);
+  const auto prepared = std::make_shared<Prepared>();
+  prepared->usual = bound(std::make_shared<const Compiled>(compile(algorithm->build({size(), r, s.root}))),
+                          {s.count, s.counts, {}}, s.dtype);
+  if (prepared->usual.plan().shared) prepared->shared = prepared->usual;
+  prepared->dtype = s.dtype;
+  prepared->op = s.op;
+  prepared->signature =
+      Signature::make({s.collective, s.dtype, s.op, s.root, !s.counts.empty(), 0}, static_cast<std::uint64_t>(s.count));
   Request request;
-  request.compiled = std::make_shared<const Compiled>(compile(algorithm->build({size(), r, s.root})));
-  request.binding = bind(request.compiled->plan, {s.count, s.counts, {}}, s.dtype);
-  if (request.compiled->plan.shared) {
-    request.shared = request.compiled;
-    request.shared_binding = request.binding;
-  }
+  request.prepared = prepared;
   const Reference reference{s, size()};
   request.in = reinterpret_cast<const std::byte*>(in.data());
   request.out = reinterpret_cast<std::byte*>(out.data());
@@ -279,10 +282,6 @@ std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Number
       request.out = reinterpret_cast<std::byte*>(in.data() + *out_at);
     }
   }
-  request.dtype = s.dtype;
-  request.op = s.op;
-  request.signature =
-      Signature::make({s.collective, s.dtype, s.op, s.root, !s.counts.empty(), 0}, static_cast<std::uint64_t>(s.count));
   Ground ground;
   ground.domain = rank(r).domain.get();
   ground.messenger = rank(r).messenger.get();

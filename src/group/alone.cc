@@ -1,0 +1,81 @@
+/// Blocking calls that find nothing else to run: no queue, no lock, no allocation.
+
+#include <fmt/format.h>
+
+#include "group/group_impl.h"
+
+namespace unisono::detail {
+
+/// The caller has the baton from the operation's begin to its end, and what it needs lies on the caller's stack. Thread-safety: of one thread.
+class GroupImpl::Alone final : public group::Driven {
+ public:
+  /// Takes the baton, unless somebody has it or waits for it.
+  Alone(GroupImpl& group, Pending& pending) noexcept : group_(group), pending_(pending) {
+    if (group.queued_.load(std::memory_order_acquire) != 0 || group.baton_.exchange(true, std::memory_order_acq_rel))
+      return;
+    if (group.queued_.load(std::memory_order_acquire) == 0) {
+      group.queued_.fetch_add(1, std::memory_order_release);  // destroy() waits for us, and others queue up
+      held_ = true;
+    } else {  // somebody was faster: take a place behind it
+      group.baton_.store(false, std::memory_order_release);
+    }
+  }
+  ~Alone() override {
+    if (!held_) return;
+    // An exception has left it in the middle (out of memory).
+    if (pending_.sequence != 0) group_.fail(Status::internal("an operation was left in the middle by an exception"));
+    release();
+  }
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+
+  bool held() const noexcept { return held_; }
+  bool advance() override {
+    if (!held_) return false;
+    const Step done = group_.step(pending_, status_);
+    if (done == Step::ended) release();
+    return done != Step::nothing;
+  }
+  const Status& status() const noexcept { return status_; }
+
+ private:
+  /// Whoever came in the meantime may sleep by now: nobody but us could do anything for it.
+  void release() noexcept {
+    held_ = false;
+    group_.queued_.fetch_sub(1, std::memory_order_release);
+    // A baton that was refused to another thread shows what that thread did before.
+    group_.baton_.exchange(false, std::memory_order_acq_rel);
+    if (group_.queued_.load(std::memory_order_acquire) != 0) group_.parts_.context->progress->nudge();
+  }
+
+  GroupImpl& group_;
+  Pending& pending_;
+  Status status_;
+  bool held_ = false;
+};
+
+bool GroupImpl::run_alone(const Call& call) {
+  Pending p;
+  p.call = call;
+  p.requested = requested(call);
+  Alone alone(*this, p);
+  if (!alone.held()) return false;
+  if (p.requested != nullptr) {  // refused before anything is sent
+    throw_status(know(p));
+    const engine::Bound& plan = p.known->prepared->usual;
+    if (p.requested->place == plan::Place::shared_buffers) refuse_private_buffers(p, plan.plan(), plan.binding);
+  }
+  set_clocks(p);
+  alone.advance();  // which is all, if the others are here already
+  const auto ended = [&] { return !alone.held(); };
+  group::Progress& progress = *parts_.context->progress;
+  if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended) ==
+      group::Progress::Outcome::interrupted) {
+    fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
+    progress.wait(&alone, TimePoint::max(), nullptr, ended);
+  }
+  throw_status(alone.status());
+  return true;
+}
+
+}  // namespace unisono::detail
