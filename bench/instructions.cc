@@ -21,8 +21,10 @@ struct Rank {
   std::unique_ptr<engine::StagePool> stages;
   std::unique_ptr<engine::Domain> domain;
   std::vector<std::shared_ptr<transport::SharedView>> views;
-  engine::Request request;                       ///< with a plan
-  std::unique_ptr<engine::Operation> operation;  ///< likewise: one for all calls
+  engine::Request request;                        ///< with a plan
+  std::unique_ptr<engine::Operation> operation;   ///< likewise: one for all calls
+  std::unique_ptr<engine::InlineOperation> tiny;  ///< without one
+  engine::Running* running = nullptr;             ///< either of them
   std::vector<std::byte> in, out, scratch;
 };
 
@@ -91,26 +93,24 @@ void prepare(const Calls& calls, std::vector<Rank>& ranks) {
 
 /// One operation on all ranks, as a group runs it.
 void run(const Calls& calls, std::vector<Rank>& ranks, std::uint64_t sequence) {
-  std::vector<std::unique_ptr<engine::InlineOperation>> tiny;
-  std::vector<engine::Running*> running;
   for (Rank& me : ranks) {
     if (calls.algorithm == nullptr) {
       const engine::InlineCall call{calls.collective, me.in.data(), me.out.data(), calls.count, DType::f32};
-      tiny.push_back(std::make_unique<engine::InlineOperation>(call, *me.domain, signature_of(calls), sequence));
-      running.push_back(tiny.back().get());
+      me.tiny = std::make_unique<engine::InlineOperation>(call, *me.domain, signature_of(calls), sequence);
+      me.running = me.tiny.get();
     } else {
       me.operation->start(me.request, sequence);
-      running.push_back(me.operation.get());
+      me.running = me.operation.get();
     }
   }
   for (bool over = false; !over;) {
     over = true;
-    for (auto* operation : running)
-      if (!operation->done()) over = false, operation->advance();
+    for (Rank& me : ranks)
+      if (!me.running->done()) over = false, me.running->advance();
   }
-  for (const auto* operation : running)
-    if (!operation->status().ok())
-      std::fprintf(stderr, "instructions: %s\n", operation->status().message().c_str()), std::exit(1);
+  for (const Rank& me : ranks)
+    if (const Status& s = me.running->status(); !s.ok())
+      std::fprintf(stderr, "instructions: %s\n", s.message().c_str()), std::exit(1);
 }
 
 }  // namespace

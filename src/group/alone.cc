@@ -21,10 +21,11 @@ class GroupImpl::Alone final : public group::Driven {
     }
   }
   ~Alone() override {
-    if (!held_) return;
-    // An exception has left it in the middle (out of memory).
-    if (pending_.sequence != 0) group_.fail(Status::internal("an operation was left in the middle by an exception"));
-    release();
+    if (held_ && pending_.sequence != 0) {  // an exception has left it in the middle: memory ran out
+      group_.fail(Status::internal("an operation was left in the middle by an exception"));
+      while (held_) advance();
+    }
+    if (held_) release();
   }
   Alone(const Alone&) = delete;
   Alone& operator=(const Alone&) = delete;
