@@ -70,8 +70,8 @@ bool GroupImpl::run_alone(const Call& call) {
   alone.advance();  // which is all, if the others are here already
   const auto ended = [&] { return !alone.held(); };
   group::Progress& progress = *parts_.context->progress;
-  if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended) ==
-      group::Progress::Outcome::interrupted) {
+  if (!progress.soon(alone, ended) && progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended) ==
+                                          group::Progress::Outcome::interrupted) {
     fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
     progress.wait(&alone, TimePoint::max(), nullptr, ended);
   }
