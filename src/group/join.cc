@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kProtocol = 3;
+constexpr int kProtocol = 4;
 
 std::uint64_t hash_text(std::string_view text) {
   std::uint64_t h = 0xcbf29ce484222325ull;
