@@ -67,7 +67,6 @@ bool GroupImpl::run_alone(const Call& call) {
     if (p.requested->place == plan::Place::shared_buffers) refuse_private_buffers(p, plan.plan(), plan.binding);
   }
   set_clocks(p);
-  alone.advance();  // which is all, if the others are here already
   const auto ended = [&] { return !alone.held(); };
   group::Progress& progress = *parts_.context->progress;
   if (!progress.soon(alone, ended) && progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended) ==
