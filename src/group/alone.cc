@@ -40,13 +40,10 @@ class GroupImpl::Alone final : public group::Driven {
   const Status& status() const noexcept { return status_; }
 
  private:
-  /// Whoever came in the meantime may sleep by now: nobody but us could do anything for it.
   void release() noexcept {
     held_ = false;
     group_.queued_.fetch_sub(1, std::memory_order_release);
-    // A baton that was refused to another thread shows what that thread did before.
-    group_.baton_.exchange(false, std::memory_order_acq_rel);
-    if (group_.queued_.load(std::memory_order_acquire) != 0) group_.parts_.context->progress->nudge();
+    group_.hand_on_baton();
   }
 
   GroupImpl& group_;
@@ -54,6 +51,17 @@ class GroupImpl::Alone final : public group::Driven {
   Status status_;
   bool held_ = false;
 };
+
+/// Whoever came while a caller ran its own operation may sleep by now: nobody but that caller could do anything for it.
+void GroupImpl::hand_on_baton() noexcept {
+  if (!contended_.load(std::memory_order_relaxed)) {
+    baton_.store(false, std::memory_order_release);
+    return;
+  }
+  // A baton that was refused to another thread shows what that thread did before.
+  baton_.exchange(false, std::memory_order_acq_rel);
+  if (queued_.load(std::memory_order_acquire) != 0) parts_.context->progress->nudge();
+}
 
 bool GroupImpl::run_alone(const Call& call) {
   Pending p;

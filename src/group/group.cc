@@ -204,7 +204,8 @@ bool GroupImpl::advance() {
   Status status;
   {
     const Baton baton(baton_);
-    if (!baton.held()) return false;
+    if (!baton.held())  // the first who is refused it looks again before it sleeps
+      return !contended_.load(std::memory_order_relaxed) && !contended_.exchange(true);
     Pending* head = nullptr;
     {
       const std::lock_guard lock(queue_mutex_);

@@ -137,6 +137,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   bool run_tiny(const Call& call);
   class Alone;
   bool run_alone(const Call& call);
+  void hand_on_baton() noexcept;
   Status wait_tiny(const Call& call, engine::Running& operation);
   Status settle(engine::Running& operation);  // fails the group when the operation failed
   /// The algorithm that the call names, or null; throws when there is none of that name.
@@ -181,6 +182,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::atomic<bool> destroyed_{false};
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<bool> baton_{false};  ///< whoever holds it runs the operation at the head
+  /// It was refused to somebody once. Until then nobody has to be woken, which would cost a small operation a tenth of its time.
+  std::atomic<bool> contended_{false};
   std::atomic<int> queued_{0};
   std::mutex queue_mutex_;
   std::deque<std::unique_ptr<Pending>> queue_;

@@ -38,6 +38,8 @@ class Progress {
   enum class Outcome : std::uint8_t { done, deadline, interrupted };
   using Interrupted = bool (*)() noexcept;
 
+  /// For how many looks it is worth while to wait for peers without giving the core away. Where ranks take turns on the cores, none can answer meanwhile.
+  int short_wait() const noexcept { return policy_.spins > 0 ? 64 : 1; }
   /// Whether done() comes within a few looks at `driven` and at the memory of peers, as it does when they answer at once: no clock is read for that, and
   /// the thread is not told.
   template <class Done>
@@ -138,8 +140,7 @@ void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
 
 template <class Done>
 bool Progress::soon(Driven& driven, Done&& done) {
-  constexpr int kRounds = 64;
-  for (int round = 0; round < kRounds; round++) {
+  for (int round = short_wait(); round > 0; round--) {
     if (done()) return true;
     driven.advance();
     if (done()) return true;

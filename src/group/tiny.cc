@@ -34,11 +34,9 @@ bool GroupImpl::run_tiny(const Call& call) {
   const std::uint64_t sequence = sequence_.load(std::memory_order_relaxed) + 1;
   sequence_.store(sequence, std::memory_order_relaxed);
   engine::InlineOperation operation(*tiny, *parts_.domain, signature_of(call, nullptr), sequence);
-  for (int i = 0; i < 64 && !operation.done(); i++) operation.advance();
+  for (int i = parts_.context->progress->short_wait(); i > 0 && !operation.done(); i--) operation.advance();
   Status status = operation.done() ? settle(operation) : wait_tiny(call, operation);
-  // Whoever queued up in the meantime was refused the baton, and may sleep. The exchange shows what that thread did before.
-  baton_.exchange(false, std::memory_order_acq_rel);
-  if (queued_.load(std::memory_order_acquire) != 0) parts_.context->progress->nudge();
+  hand_on_baton();
   throw_status(status);
   return true;
 }
