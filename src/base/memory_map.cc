@@ -76,7 +76,7 @@ class Visitor {
     if (!parse(text, current_)) return true;
     if (detail_ == Detail::plain) return visit_(context_, current_);
     const std::size_t kept = std::min(current_.name.size(), name_.size());
-    std::copy_n(current_.name.data(), kept, name_.data());
+    std::copy_n(current_.name.begin(), kept, name_.begin());
     current_.name = {name_.data(), kept};
     return true;
   }

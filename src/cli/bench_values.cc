@@ -153,6 +153,7 @@ std::int64_t count_wrong(DType dtype, std::int64_t elements, const void* data, c
     std::int64_t wrong = 0;
     for (std::int64_t j = 0; j < elements; j++) {
       const T right(static_cast<T>(element(j)));
+      // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): to the last bit is what is meant
       wrong += std::memcmp(static_cast<const char*>(data) + j * static_cast<std::int64_t>(sizeof(T)), &right,
                            sizeof(T)) != 0;
     }

@@ -26,7 +26,6 @@ extern char** environ;
 namespace unisono::cli {
 namespace {
 
-using rendezvous::Endpoint;
 using rendezvous::Secret;
 
 std::string variable(const char* name) {
@@ -133,7 +132,7 @@ Result<std::string> find_program(const std::string& program, int& exit_status) {
   for (std::size_t begin = 0; !program.empty() && begin <= path.size();) {
     const auto end = std::min(path.find(':', begin), path.size());
     const std::string directory = end == begin ? "." : path.substr(begin, end - begin);
-    if (is_program(directory + "/" + program, error)) return directory + "/" + program;
+    if (std::string file = fmt::format("{}/{}", directory, program); is_program(file, error)) return file;
     if (error == EACCES) worst = error;
     begin = end + 1;
   }
@@ -194,7 +193,8 @@ std::vector<std::string> environment_of_rank(const LaunchOptions& options, const
   for (const auto& [name, value] : ours) variables[name] = value;
   for (const auto& [name, value] : options.environment) variables[name] = value;
   std::vector<std::string> result;
-  for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
+  result.reserve(variables.size());
+  for (const auto& [name, value] : variables) result.push_back(fmt::format("{}={}", name, value));
   return result;
 }
 

@@ -19,6 +19,7 @@ namespace {
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (const auto& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
   pointers.push_back(nullptr);
   return pointers;
@@ -50,8 +51,9 @@ Result<Process> start_process(const ProcessSetup& setup) {
   const Fd reader(ends[0]);
   Fd writer(ends[1]);
   const pid_t launcher = ::getpid();
-  // The child borrows our memory until exec, so nothing of it is copied, and the next rank starts sooner.
-  const pid_t pid = ::vfork();
+  // The child borrows our memory until exec, as posix_spawn's does, so nothing of it is copied, and the next rank starts sooner. No
+  // handler of a signal runs there, as we have none. posix_spawn itself cannot ask for the parent-death signal.
+  const pid_t pid = ::vfork();  // NOLINT
   if (pid < 0) return Status::system("cannot start a process (ulimit -u?)", errno);
   if (pid == 0) become(setup, launcher, writer.get(), argv.data(), envp.data());
   ::setpgid(pid, pid);  // here too: whoever comes first, the group is there when we return

@@ -40,6 +40,7 @@ std::vector<std::string_view> algorithm_names(Collective collective) {
 
 std::vector<std::string_view> collective_names() {
   std::vector<std::string_view> names;
+  names.reserve(kCollectives);
   for (int i = 0; i < kCollectives; i++) names.push_back(name_of(static_cast<Collective>(i)));
   return names;
 }
