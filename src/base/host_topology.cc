@@ -4,8 +4,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace unisono {
+
+namespace {
+/// More than any machine has: the kernel refuses a mask that is too small for it.
+constexpr int kMostCpus = 1 << 16;
+}  // namespace
 
 std::optional<int> HostTopology::node_of(std::span<const int> cpus) const {
   if (cpus.empty()) return std::nullopt;
@@ -26,6 +32,29 @@ std::string ranges_text(std::span<const int> numbers) {
   return text;
 }
 
+std::vector<int> parse_ranges(std::string_view text) {
+  std::vector<int> numbers;
+  const auto number = [&]() -> std::optional<int> {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || value < 0 || value >= kMostCpus) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return value;
+  };
+  const auto skip = [&](char c) {
+    if (!text.starts_with(c)) return false;
+    text.remove_prefix(1);
+    return true;
+  };
+  do {
+    const auto first = number();
+    const auto last = first && skip('-') ? number() : first;
+    if (!last) return {};
+    for (int i = *first; i <= *last; i++) numbers.push_back(i);
+  } while (skip(','));
+  return text.empty() ? numbers : std::vector<int>{};
+}
+
 std::string to_text(const HostTopology& topology) {
   if (topology.nodes().empty()) return "one node";
   std::string text;
@@ -35,13 +64,11 @@ std::string to_text(const HostTopology& topology) {
 }
 
 std::vector<int> usable_cpus() {
-  // Large enough for any machine: the kernel refuses a mask that is too small for it.
-  constexpr int kMost = 1 << 16;
-  std::vector<cpu_set_t> mask(kMost / CPU_SETSIZE);
+  std::vector<cpu_set_t> mask(kMostCpus / CPU_SETSIZE);
   const std::size_t bytes = mask.size() * sizeof(cpu_set_t);
   std::vector<int> cpus;
   if (::sched_getaffinity(0, bytes, mask.data()) != 0) return cpus;
-  for (int cpu = 0; cpu < kMost; cpu++)
+  for (int cpu = 0; cpu < kMostCpus; cpu++)
     if (CPU_ISSET_S(cpu, bytes, mask.data())) cpus.push_back(cpu);
   return cpus;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -38,6 +39,8 @@ class HostTopology {
 std::string to_text(const HostTopology& topology);
 /// {0, 1, 2, 5} as "0-2,5".
 std::string ranges_text(std::span<const int> numbers);
+/// And back; empty for anything else, and for numbers that no processor has.
+std::vector<int> parse_ranges(std::string_view text);
 
 /// This host's, as hwloc finds it. It asks hwloc at the first call in a process (milliseconds, on large machines some tens), and not at all
 /// where the system knows of one node only. An error when hwloc fails, or is not part of this build.

@@ -24,7 +24,10 @@ WaitPolicy wait_policy(int cores, int local_ranks, int spin_override) noexcept {
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  return within_quota(::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1);
+}
+
+int within_quota(int cores) {
   // cgroup v2: "quota period" or "max period"; v1: two files.
   std::ifstream v2("/sys/fs/cgroup/cpu.max");
   std::string quota;

@@ -13,11 +13,13 @@ struct WaitPolicy {
   friend bool operator==(const WaitPolicy&, const WaitPolicy&) = default;
 };
 
-/// `cores` that the process may use (affinity mask, cgroup quota), `local_ranks` on them; `spin_override` < 0: none.
+/// `cores` that `local_ranks` may use between them (affinity masks, cgroup quota); `spin_override` < 0: none.
 WaitPolicy wait_policy(int cores, int local_ranks, int spin_override) noexcept;
 
 /// Cores this process may run on: the affinity mask, less when a cgroup quota allows less.
 int usable_cores();
+/// `cores`, or less when a cgroup quota allows less; at least 1.
+int within_quota(int cores);
 
 /// Who else is on the cores, as the waits of a process have found. A yield that came back only milliseconds later gave the core to a
 /// stranger who does not yield: when that took a third of the time lately, waits park instead for a while, as a sleeper that is woken comes

@@ -81,6 +81,14 @@ ContextImpl::~ContextImpl() {
   messenger->leave(saturating_add(clock.now(), std::chrono::seconds(2)));
 }
 
+void ContextImpl::share_cores(int ranks, std::size_t processors) {
+  const std::lock_guard lock(mutex_);
+  if (ranks <= most_ranks_) return;
+  most_ranks_ = ranks;
+  const int cores = processors == 0 ? engine::usable_cores() : engine::within_quota(static_cast<int>(processors));
+  progress->set_policy(engine::wait_policy(cores, ranks, config.spin));
+}
+
 void ContextImpl::retire(std::unique_ptr<engine::Domain> domain, std::uint64_t group) {
   scratch.trim();
   if (domain == nullptr) return;

@@ -33,6 +33,10 @@ class ContextImpl {
   /// The transport for peers on other hosts, made when it is first needed. `addresses` of the interfaces to listen on.
   Result<std::size_t> tcp(const std::vector<std::string>& addresses);
 
+  /// So many ranks of a group, this one among them, share these processors of the host (none: nobody knows). How waits are follows from the
+  /// group that has the most ranks here.
+  void share_cores(int ranks, std::size_t processors);
+
   /// Keep the domain of a group that has ended until its peers have read what is on its stage.
   void retire(std::unique_ptr<engine::Domain> domain, std::uint64_t group);
   /// Give back the stages that nobody reads any more.
@@ -65,6 +69,7 @@ class ContextImpl {
   };
   std::vector<Retired> retired_;
   std::optional<std::size_t> tcp_;
+  int most_ranks_ = 0;  ///< that share the cores, of all groups so far
 };
 
 }  // namespace unisono::detail

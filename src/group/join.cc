@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "base/host_topology.h"
 #include "group/exchange.h"
 #include "group/group_impl.h"
 #include "group/links.h"
@@ -44,6 +46,7 @@ json introduce(const ContextImpl& c, const engine::Domain* domain) {
          {"pid", c.host.pid},
          {"processor", tuning::this_processor()},
          {"cores", engine::usable_cores()},
+         {"cpus", ranges_text(usable_cpus())},
          {"interfaces", 1 + std::count(c.config.interface.begin(), c.config.interface.end(), ',')},
          {"transport", c.config.transport},
          {"algorithms", selection_of(c.config)},
@@ -62,6 +65,7 @@ struct Introduction {
   std::string shm, transport;
   std::uint64_t control = 0;
   int interfaces = 1;
+  std::vector<int> cpus;  ///< that it may run on
   tuning::Place place;
   bool deterministic = false;
   Member member;
@@ -84,6 +88,7 @@ Result<Introduction> parse(const std::string& text, int rank) {
     i.shm = j.value("shm", "");
     i.control = j.value("control", std::uint64_t{0});
     i.interfaces = j.value("interfaces", 1);
+    i.cpus = parse_ranges(j.value("cpus", ""));
     i.transport = j.at("transport").get<std::string>();
     i.member.host = j.at("host").get<std::string>();
     i.member.pid = j.at("pid").get<std::int64_t>();
@@ -229,12 +234,16 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   std::string ids = name;
   std::vector<std::uint64_t> control;
   int local = 0;
+  std::set<int> processors;  // of all of them: each may be bound to one
   for (int r = 0; r < size; r++) {
     Introduction& i = all[static_cast<std::size_t>(r)];
     Member m = i.member;
     m.machine = machines[static_cast<std::size_t>(r)];
     m.shares_memory = r == rank || shares_memory(c, i, all[static_cast<std::size_t>(rank)]);
-    local += rendezvous::same_host(i.identity, all[static_cast<std::size_t>(rank)].identity);
+    if (rendezvous::same_host(i.identity, all[static_cast<std::size_t>(rank)].identity)) {
+      local++;
+      processors.insert(i.cpus.begin(), i.cpus.end());
+    }
     if (r != rank) {
       engine::PeerAddress address{i.peer, m.host, m.pid, 0, ""};
       address.transport = m.shares_memory ? c.shared_transport : value_or_throw(c.tcp({}));
@@ -248,7 +257,7 @@ std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::share
   parts.id = hash_text(ids);
   parts.overrides = all[0].member.algorithms;
   parts.deterministic = all[0].deterministic;
-  c.progress->set_policy(engine::wait_policy(engine::usable_cores(), local, c.config.spin));
+  c.share_cores(local, processors.size());
   throw_status(connect(parts, control, deadline));
   auto impl = std::make_shared<GroupImpl>(std::move(parts));
   c.progress->enlist(impl);

@@ -38,8 +38,10 @@ class Progress {
   enum class Outcome : std::uint8_t { done, deadline, interrupted };
   using Interrupted = bool (*)() noexcept;
 
-  /// For how many looks it is worth while to wait for peers without giving the core away. Where ranks take turns on the cores, none can answer meanwhile.
-  int short_wait() const noexcept { return policy_.spins > 0 ? 64 : 1; }
+  /// For how many looks it is worth while to wait for peers without giving the core away. Where ranks take turns on the cores, or are on one core, none can answer meanwhile.
+  int short_wait() const noexcept {
+    return policy_.load(std::memory_order_relaxed).spins > 0 && !crowd_.core_is_shared() ? 64 : 1;
+  }
   /// Whether done() comes within a few looks at `driven` and at the memory of peers, as it does when they answer at once: no clock is read for that, and
   /// the thread is not told.
   template <class Done>
@@ -54,7 +56,7 @@ class Progress {
   void end_asynchronous() noexcept;
   /// There is something to do that whoever sleeps could not see.
   void nudge() noexcept { poller_.wake(); }
-  void set_policy(engine::WaitPolicy policy) noexcept { policy_ = policy; }
+  void set_policy(engine::WaitPolicy policy) noexcept { policy_.store(policy, std::memory_order_relaxed); }
   const Clock& clock() const noexcept { return clock_; }
   bool on_its_thread() const noexcept { return id_.load() == std::this_thread::get_id(); }
   bool thread_started() const noexcept { return started_.load(std::memory_order_relaxed); }
@@ -78,7 +80,7 @@ class Progress {
   engine::Messenger& messenger_;
   transport::Poller& poller_;
   const Clock& clock_;
-  engine::WaitPolicy policy_;
+  std::atomic<engine::WaitPolicy> policy_;
   engine::Crowd crowd_;
 
   // One thread at a time sleeps in the poller; others wait for its news.
@@ -159,7 +161,7 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     if (asynchronous_.load(std::memory_order_relaxed) > 0) moved |= advance_all();
     return moved;
   };
-  engine::Waiter waiter(policy_, crowd_);
+  engine::Waiter waiter(policy_.load(std::memory_order_relaxed), crowd_);
   TimePoint next_question = saturating_add(clock_.now(), std::chrono::milliseconds(100));
   for (std::uint32_t round = 0;; round++) {
     bool moved = advance();

@@ -87,6 +87,13 @@ TEST(UsableCpus, AreThoseOfTheCallingThread) {
   EXPECT_EQ(usable_cpus(), all);
 }
 
+TEST(RangesText, IsReadBack) {
+  for (const auto& numbers : {std::vector{7}, std::vector{0, 1, 2, 5, 8, 9}, from_to(0, 300), std::vector{0, 65535}})
+    EXPECT_EQ(parse_ranges(ranges_text(numbers)), numbers);
+  for (const char* nonsense : {"", ",", "1,", "-3", "1-", "a", "1-2-3", "0-99999999", "65536", "1 2", "3x"})
+    EXPECT_EQ(parse_ranges(nonsense), std::vector<int>{}) << nonsense;
+}
+
 TEST(RangesText, JoinsNeighbours) {
   EXPECT_EQ(ranges_text({}), "");
   EXPECT_EQ(ranges_text(std::vector{7}), "7");
