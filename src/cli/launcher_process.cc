@@ -55,7 +55,7 @@ Result<Process> start_process(const ProcessSetup& setup) {
   // handler of a signal runs there, as we have none. posix_spawn itself cannot ask for the parent-death signal.
   const pid_t pid = ::vfork();  // NOLINT
   if (pid < 0) return Status::system("cannot start a process (ulimit -u?)", errno);
-  if (pid == 0) become(setup, launcher, writer.get(), argv.data(), envp.data());
+  if (pid == 0) become(setup, launcher, writer.get(), argv.data(), envp.data());  // NOLINT
   ::setpgid(pid, pid);  // here too: whoever comes first, the group is there when we return
   writer.reset();
   int error = 0;
