@@ -53,7 +53,7 @@ class Simulation {
   std::string describe(const Answer& answer) const;
 
  private:
-  Simulation(World world, Model model) : world_(std::move(world)), model_(std::move(model)) {}
+  Simulation(World world, Model model) : world_(std::move(world)), model_(model) {}
   World world_;
   Model model_;
 };
