@@ -1,12 +1,13 @@
 #include "cli/cores.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <string>
+
+#include "base/host_topology.h"
 
 namespace unisono::cli {
 namespace {
@@ -54,16 +55,8 @@ std::optional<double> tightest(const std::string& mount, std::string path,
 }  // namespace
 
 int affinity_cores() {
-  // Large enough for any machine: the kernel refuses a mask that is too small for it.
-  constexpr int kMost = 1 << 16;
-  cpu_set_t* mask = CPU_ALLOC(kMost);
-  if (mask == nullptr) return 1;
-  const std::size_t bytes = CPU_ALLOC_SIZE(kMost);
-  CPU_ZERO_S(bytes, mask);
-  const bool known = ::sched_getaffinity(0, bytes, mask) == 0;
-  const int n = known ? CPU_COUNT_S(bytes, mask) : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  CPU_FREE(mask);
-  return std::max(1, n);
+  const auto n = static_cast<int>(usable_cpus().size());
+  return std::max(1, n > 0 ? n : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 std::optional<double> quota_cores() {

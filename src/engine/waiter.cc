@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/host_topology.h"
+
 namespace unisono::engine {
 
 WaitPolicy wait_policy(int cores, int local_ranks, int spin_override) noexcept {
@@ -21,11 +23,7 @@ WaitPolicy wait_policy(int cores, int local_ranks, int spin_override) noexcept {
   return policy;
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return within_quota(::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1);
-}
+int usable_cores() { return within_quota(static_cast<int>(usable_cpus().size())); }
 
 int within_quota(int cores) {
   // cgroup v2: "quota period" or "max period"; v1: two files.
