@@ -9,6 +9,7 @@ StageClocks::StageClocks(const Subject& subject, const Links& links, std::size_t
   if (!active_) return;
   lane_of_.reserve(subject.steps());
   for (const Plan& plan : subject.plans) {
+    first_lane_.push_back(lanes_);
     for (const Step& step : plan.steps) lane_of_.push_back(lanes_ + step.lane);
     lanes_ += plan.lanes;
   }
@@ -42,7 +43,10 @@ void StageClocks::enter(GlobalStep g) {
   if (!active_) return;
   std::uint32_t* to = clock(lane_of_[g]);
   for (std::uint32_t e = incoming_[g]; e != kNone; e = edges_[e].next) {
-    const std::uint32_t* from = snapshots_.data() + std::size_t{snapshot_[edges_[e].earlier]} * lanes_;
+    const GlobalStep earlier = edges_[e].earlier;
+    const std::uint32_t* from = snapshots_.data() + std::size_t{snapshot_[earlier]} * lanes_;
+    // Who knows of the step knows all that it knew.
+    if (to[lane_of_[earlier]] >= from[lane_of_[earlier]]) continue;
     for (std::uint32_t i = 0; i < lanes_; i++) to[i] = std::max(to[i], from[i]);
   }
   incoming_[g] = kNone;
@@ -66,11 +70,11 @@ GlobalStep StageClocks::read(GlobalStep g, std::uint32_t cell) {
 
 GlobalStep StageClocks::outlasts(std::uint32_t cell, std::int32_t rank) {
   if (!active_) return kNone;
-  const GlobalStep first = subject_.global(rank, 0), end = subject_.global(rank + 1, 0);
+  const std::uint32_t first = first_lane_[static_cast<std::size_t>(rank)], end = first + subject_.plan(rank).lanes;
   const auto seen = [&](const Access& a) {
     if (a.step == kNone) return true;
-    for (GlobalStep g = first; g < end; g++) {
-      if (before(a, lane_of_[g])) return true;
+    for (std::uint32_t lane = first; lane < end; lane++) {
+      if (before(a, lane)) return true;
     }
     return false;
   };

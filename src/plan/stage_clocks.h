@@ -44,10 +44,11 @@ class StageClocks {
 
   const Subject& subject_;
   bool active_;
-  std::uint32_t lanes_ = 0;              ///< of all ranks together
-  std::vector<std::uint32_t> lane_of_;   ///< by step
-  std::vector<std::uint32_t> clocks_;    ///< by lane: where it is now
-  std::vector<std::uint32_t> snapshot_;  ///< by step: index in snapshots_, kNone where nobody looks
+  std::uint32_t lanes_ = 0;                ///< of all ranks together
+  std::vector<std::uint32_t> first_lane_;  ///< by rank
+  std::vector<std::uint32_t> lane_of_;     ///< by step
+  std::vector<std::uint32_t> clocks_;      ///< by lane: where it is now
+  std::vector<std::uint32_t> snapshot_;    ///< by step: index in snapshots_, kNone where nobody looks
   std::vector<std::uint32_t> snapshots_;
   std::vector<std::uint32_t> incoming_;  ///< by step: head of a list in edges_
   std::vector<Edge> edges_;

@@ -32,7 +32,7 @@ class StructureCheck {
   }
 
  private:
-  void fault(Fault kind, const std::string& what) {
+  void fault(Fault kind, std::string_view what) {
     findings_.add(kind, rank_, step_, fmt::format("{}: {}", subject_.name(subject_.global(rank_, step_)), what));
   }
   // For steps whose text cannot be printed because an index is out of range.
@@ -157,8 +157,11 @@ class StructureCheck {
     if (!src.empty() && !dst.empty()) check_extents(src, dst);
   }
 
-  void expect(bool holds, const std::string& what) {
+  void expect(bool holds, std::string_view what) {
     if (!holds) fault(Fault::malformed, what);
+  }
+  void expect_exposed(const Ref& ref) {
+    if (!exposed(ref)) fault(Fault::malformed, fmt::format("{} is not exposed", to_text(ref)));
   }
 
   void check_spaces(const Step& step) {
@@ -169,14 +172,14 @@ class StructureCheck {
       if (step.op == OpCode::put)
         expect(ref.space == Space::stage || ref.space == Space::peer_out,
                "a put goes to the own stage or to another rank's output");
-      expect(exposed(ref), fmt::format("{} is not exposed", to_text(ref)));
+      expect_exposed(ref);
     }
     for (const Ref& ref : plan_.src(step)) {
       if (step.op == OpCode::get)
         expect((ref.space == Space::stage && ref.rank != rank_) || is_peer(ref.space),
                "a get comes from another rank's stage or buffer");
       if (step.op == OpCode::send) expect(!has_owner(ref.space), "a message cannot come from another's memory");
-      expect(exposed(ref), fmt::format("{} is not exposed", to_text(ref)));
+      expect_exposed(ref);
     }
     if (step.op != OpCode::recv) return;
     for (const Ref& ref : plan_.dst(step)) expect(!has_owner(ref.space), "a message cannot go to another's memory");
