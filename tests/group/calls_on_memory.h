@@ -1,6 +1,7 @@
 #pragma once
 /// One collective on memory of whatever kind: for tests that compare kinds.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -43,10 +44,16 @@ inline Sides sides(const Call& c, int rank, int n) {
 inline void fill(void* data, std::size_t bytes, int rank, DType dtype) {
   auto* p = static_cast<unsigned char*>(data);
   // Small exponents, so that floating sums are finite and their bits depend on the order of the fold.
-  for (std::size_t i = 0; i < bytes; i++)
-    p[i] = static_cast<unsigned char>((i * 37 + static_cast<std::size_t>(rank) * 101 + i / 255) & 0x3f);
-  if (dtype == DType::boolean)
-    for (std::size_t i = 0; i < bytes; i++) p[i] &= 1;
+  const unsigned char mask = dtype == DType::boolean ? 1 : 0x3f;
+  constexpr std::size_t kPeriod = 64 * 255;
+  for (std::size_t i = 0; i < std::min(bytes, kPeriod); i++)
+    p[i] = static_cast<unsigned char>((i * 37 + static_cast<std::size_t>(rank) * 101 + i / 255) & mask);
+  // Not byte by byte: sanitizers look at every access.
+  for (std::size_t i = kPeriod; i < bytes; i += kPeriod) std::memcpy(p + i, p, std::min(kPeriod, bytes - i));
+}
+
+inline bool equal_bytes(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
 /// The call on memory that `take` hands out; the bytes of the output.

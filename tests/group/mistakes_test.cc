@@ -45,7 +45,7 @@ std::vector<Odd> odd_calls(std::size_t count) {
   const auto call = [count](Collective c, DType d, ReduceOp op, int root, std::size_t n,
                             std::string_view algorithm = {}) {
     return [=](Group g) {
-      std::vector<double> in(count * 64 + 64), out(count * 64 + 64);
+      std::vector<double> in(n), out(n);
       Call x;
       x.collective = c;
       x.dtype = d;

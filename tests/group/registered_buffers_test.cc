@@ -14,6 +14,7 @@
 namespace unisono {
 namespace {
 
+using test::equal_bytes;
 using test::kMoving;
 using test::on_private;
 using test::run_on;
@@ -33,9 +34,12 @@ class Own {
   std::byte* data() const { return data_; }
   bool shared() const { return registration_.shared(); }
   bool neighbours_are_well() const {
-    const auto well = [](std::byte b) { return b == kNeighbour; };
-    return std::all_of(memory_.data(), static_cast<const std::byte*>(data_), well) &&
-           std::all_of(static_cast<const std::byte*>(data_) + bytes_, memory_.data() + memory_.size(), well);
+    // The first is right and each is as the one before: one access for a sanitizer.
+    const auto well = [](const std::byte* first, const std::byte* end) {
+      return first == end ||
+             (*first == kNeighbour && std::memcmp(first, first + 1, static_cast<std::size_t>(end - first) - 1) == 0);
+    };
+    return well(memory_.data(), data_) && well(data_ + bytes_, memory_.data() + memory_.size());
   }
 
  private:
@@ -72,8 +76,8 @@ TEST(RegisteredBuffers, EveryCollectiveIsAsOnPrivateMemory) {
             const auto expected = on_private(world, call);
             call.options.algorithm = count > 2'100 ? "shared" : "";
             const auto got = on_registered(world, call, in_place, static_cast<std::size_t>(count % 3) * 1000);
-            ASSERT_TRUE(expected == got) << name_of(c) << " of " << count << " among " << world.size() << " on rank "
-                                         << world.rank() << (in_place ? " in place" : "");
+            ASSERT_TRUE(equal_bytes(expected, got)) << name_of(c) << " of " << count << " among " << world.size()
+                                                    << " on rank " << world.rank() << (in_place ? " in place" : "");
           }
     });
 }
@@ -101,7 +105,7 @@ TEST(RegisteredBuffers, WithOtherKindsOnOtherRanks) {
         const auto got = kind == 0   ? on_private(world, call)
                          : kind == 1 ? on_shared()
                                      : on_registered(world, call, false, 16);
-        ASSERT_TRUE(expected == got) << name_of(c) << " kinds " << kinds << " on rank " << world.rank();
+        ASSERT_TRUE(equal_bytes(expected, got)) << name_of(c) << " kinds " << kinds << " on rank " << world.rank();
       }
   });
 }
@@ -211,7 +215,7 @@ TEST(RegisteredBuffers, AfterAnAbortTheMemoryIsTheCallers) {
       } catch (const Aborted&) {
       }
       registration.release();
-      std::fill(x.begin(), x.end(), std::byte{0x6b});
+      std::memset(x.data(), 0x6b, x.size());
     });
 }
 

@@ -18,6 +18,7 @@
 namespace unisono {
 namespace {
 
+using test::equal_bytes;
 using test::fill;
 using test::kMoving;
 using test::on_private;
@@ -47,8 +48,8 @@ TEST(SharedBuffers, EveryCollectiveIsAsOnPrivateMemory) {
             const auto expected = on_private(world, call);
             call.options.algorithm = "shared";
             const auto got = on_shared(world, call, in_place, 4 * static_cast<std::size_t>(count % 3));
-            ASSERT_TRUE(expected == got) << name_of(c) << " of " << count << " among " << world.size() << " on rank "
-                                         << world.rank() << (in_place ? " in place" : "");
+            ASSERT_TRUE(equal_bytes(expected, got)) << name_of(c) << " of " << count << " among " << world.size()
+                                                    << " on rank " << world.rank() << (in_place ? " in place" : "");
           }
     });
 }
@@ -66,7 +67,7 @@ TEST(SharedBuffers, EveryTypeAndOperation) {
           if (!supports(call.op, call.dtype)) continue;
           const auto expected = on_private(world, call);
           call.options.algorithm = "shared";
-          ASSERT_TRUE(expected == on_shared(world, call, true))
+          ASSERT_TRUE(equal_bytes(expected, on_shared(world, call, true)))
               << name_of(c) << name_of(call.op) << name_of(call.dtype);
         }
   });
@@ -112,7 +113,7 @@ TEST(SharedBuffers, SomeRanksOnSharedMemoryAndSomeNot) {
           call.root = rooted(c) ? root : 0;
           const auto expected = on_private(world, call);
           const bool ordinary = (private_ranks >> world.rank() & 1) != 0;
-          ASSERT_TRUE(expected == (ordinary ? on_private(world, call) : on_shared(world, call, false)))
+          ASSERT_TRUE(equal_bytes(expected, ordinary ? on_private(world, call) : on_shared(world, call, false)))
               << name_of(c) << " private " << private_ranks << " root " << root << " on rank " << world.rank();
         }
   });

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import contextlib
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import fork_server
+
 LIMIT = 100.0  # seconds for one function on all ranks
 
 
-def serve(pipe: Connection, backend: str, rank: int, size: int, store: str) -> None:
+def serve(pipe: Connection, env: dict[str, str], backend: str, rank: int, size: int, store: str) -> None:
     """A rank: join, then run what comes through the pipe until it ends."""
-    os.environ["OMP_NUM_THREADS"] = "1"
-    import torch
-    import torch.distributed as dist
-    import unisono.torch  # noqa: F401 - makes the name known to torch
+    with fork_server.rank(env):
+        import torch
+        import torch.distributed as dist
+        import unisono.torch  # noqa: F401 - makes the name known to torch
 
-    torch.set_num_threads(1)
-    dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=size)
-    while True:
-        try:
-            task = pipe.recv()
-        except EOFError:  # the tests ended in the middle
-            task = None
-        if task is None:
-            break
-        function, arguments = task
-        torch.manual_seed(0)
-        try:
-            pipe.send((True, function(**arguments)))
-        except BaseException:
-            pipe.send((False, traceback.format_exc()))
-    dist.destroy_process_group()
+        torch.set_num_threads(1)
+        dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=size)
+        for function, arguments in tasks(pipe):
+            torch.manual_seed(0)
+            try:
+                pipe.send((True, function(**arguments)))
+            except BaseException:
+                pipe.send((False, traceback.format_exc()))
+        dist.destroy_process_group()
+
+
+def tasks(pipe: Connection) -> Iterator[tuple[Callable[..., Any], dict[str, Any]]]:
+    """What comes through the pipe, until None does or the tests have ended in the middle."""
+    with contextlib.suppress(EOFError):
+        yield from iter(pipe.recv, None)
 
 
 class World:
@@ -44,12 +44,14 @@ class World:
 
     def __init__(self, backend: str, size: int, folder: Path) -> None:
         self.backend, self.size = backend, size
-        context = multiprocessing.get_context("spawn")
+        context = fork_server.context({})
         pairs = [context.Pipe() for _ in range(size)]
         self._pipes = [mine for mine, _ in pairs]
         store = str(folder / "store")
         self._processes = [
-            context.Process(target=serve, args=(theirs, backend, rank, size, store), daemon=True)
+            context.Process(
+                target=serve, args=(theirs, fork_server.environment(), backend, rank, size, store), daemon=True
+            )
             for rank, (_, theirs) in enumerate(pairs)
         ]
         for process in self._processes:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import multiprocessing
-import os
 import random
 import socket
 import time
@@ -15,6 +13,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+import fork_server
 
 LIMIT = 60.0  # seconds
 TELL = LIMIT - 5.0  # a rank that still runs writes where it is to stderr
@@ -45,27 +45,29 @@ def free_port() -> int:
 
 
 def _rank(pipe: Connection, env: dict[str, str], function: Callable[..., Any], arguments: dict[str, Any]) -> None:
-    os.environ.update({"OMP_NUM_THREADS": "1", **env})
-    faulthandler.dump_traceback_later(TELL)
-    try:
-        pipe.send(End(function(**arguments)))
-    except BaseException as error:
-        kinds = tuple(kind.__name__ for kind in type(error).__mro__)
-        pipe.send(End(None, kinds, f"{error}\n{traceback.format_exc()}"))
-        pipe.close()
-        raise SystemExit(1) from None
+    with fork_server.rank(env):
+        faulthandler.dump_traceback_later(TELL)
+        try:
+            pipe.send(End(function(**arguments)))
+        except BaseException as error:
+            kinds = tuple(kind.__name__ for kind in type(error).__mro__)
+            pipe.send(End(None, kinds, f"{error}\n{traceback.format_exc()}"))
+            pipe.close()
+            raise SystemExit(1) from None
 
 
 def launch(
     function: Callable[..., Any], size: int, folder: Path, env: dict[str, str] | None = None, **arguments: Any
 ) -> list[End]:
     """Run function(rank, size, folder, **arguments) in `size` processes; how each ended."""
-    context = multiprocessing.get_context("spawn")
+    context = fork_server.context(env or {})
     pipes, processes = [], []
     for rank in range(size):
         mine, theirs = context.Pipe(duplex=False)
         everything = {"rank": rank, "size": size, "folder": str(folder), **arguments}
-        process = context.Process(target=_rank, args=(theirs, env or {}, function, everything), daemon=True)
+        process = context.Process(
+            target=_rank, args=(theirs, fork_server.environment(env), function, everything), daemon=True
+        )
         process.start()
         theirs.close()
         pipes.append(mine)
