@@ -142,7 +142,8 @@ void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
 
 template <class Done>
 bool Progress::soon(Driven& driven, Done&& done) {
-  if (messenger_.kernel_links()) return done();  // their news must be asked for, which takes as long as several looks at memory
+  if (messenger_.kernel_links())
+    return done();  // their news must be asked for, which takes as long as several looks at memory
   for (int round = short_wait(); round > 0; round--) {
     if (done()) return true;
     driven.advance();

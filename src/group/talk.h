@@ -26,6 +26,13 @@ class Talk {
   void receive(std::size_t bytes) {
     group_.wait(group_.receive(std::span(data).first(bytes), other_, tag_), group_.default_timeout(), {what_}, true);
   }
+  /// Both at once, as collectives do: the first half of `data` goes while the second comes.
+  void exchange(std::size_t bytes) {
+    const std::span all(data);
+    const auto came = group_.receive(all.subspan(all.size() / 2, bytes), other_, tag_);
+    send(bytes);
+    group_.wait(came, group_.default_timeout(), {what_}, true);
+  }
 
   std::vector<std::byte> data;  ///< what is sent, and what has come
 
