@@ -76,21 +76,22 @@ class Mpi(Named):
 
 
 class Limit(Named):
-    """A team of threads that only moves (and sums) the bytes that have to be moved."""
+    """What memory allows, or memory that ranks cannot map from each other, from so many bytes on."""
 
-    name, title = "limit", "limit of memory"
+    def __init__(self, limit: libraries.Limit, least: int) -> None:
+        super().__init__()
+        self.name, self.title, self.limit, self.least = limit.name, limit.title, limit, least
 
     def find(self) -> None:
-        self.of_memory = libraries.Limit()
-        self.of_memory.find()
+        self.limit.find()
 
     def run_named(self, collective: str, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
-        return self.of_memory.run_named(collective, ranks, [s for s in sizes if s >= report.LARGE], seconds)
+        return self.limit.run_named(collective, ranks, [s for s in sizes if s >= self.least], seconds)
 
 
 def measure(args: Namespace) -> list[dict]:
     """Every row: medians over rounds of each library, and by how much unisono passes its floors."""
-    peers: list[Named] = [Unisono(args.unisono), Limit()]
+    peers: list[Named] = [Unisono(args.unisono), Limit(libraries.Limit(), report.LARGE), Limit(libraries.Ordinary(), 0)]
     peers += [Mpi(peer) for peer in libraries.make_all(args) if isinstance(peer, libraries.Mpi)]
     for peer in peers:
         peer.prepare()
@@ -141,7 +142,7 @@ def judge(collective: str, ranks: int, size: int, times: dict[str, float]) -> di
 
 def to_markdown(rows: list[dict]) -> str:
     """A table."""
-    names = ("unisono", "openmpi", "mpich", "limit")
+    names = ("unisono", "openmpi", "mpich", "limit", "ordinary")
     lines = ["# Every collective of f32, in place, on one host, and a message one way", ""]
     lines.append("us, medians; at least 1.3 times the better peer, and 1/1.3 of what the memory allows (64 MiB).")
     lines += ["", "| call | ranks | bytes | " + " | ".join(report.TITLES[n] for n in names)]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).resolve().parent / "peers"
 ROOT = PROGRAMS.parent.parent
-NAMES = ("limit", "unisono", "shared", "registered", "python", "gloo", "openmpi", "mpich")
+NAMES = ("limit", "ordinary", "unisono", "shared", "registered", "python", "gloo", "openmpi", "mpich")
 TIME_LIMIT = 600  # seconds of one turn; a hang is a failure
 
 
@@ -161,14 +161,17 @@ class Limit(Peer):
 
     name = "limit"
     title = "limit of memory"
-    program = ROOT / "build/peers/limit"
+
+    @property
+    def program(self) -> Path:
+        return ROOT / "build/peers" / self.name
 
     def find(self) -> None:
         compiler = shutil.which("g++")
         if compiler is None:
             raise LibraryError("no g++")
         self.program.parent.mkdir(parents=True, exist_ok=True)
-        source = PROGRAMS / "limit.cc"
+        source = PROGRAMS / f"{self.name}.cc"
         run_program([compiler, "-O3", "-march=native", "-std=c++20", "-pthread", "-o", self.program, source])
 
     def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
@@ -179,6 +182,13 @@ class Limit(Peer):
         if not large:
             return []
         return parse_lines(self.name, run_program([self.program, collective, str(ranks), str(seconds), *large]))
+
+
+class Ordinary(Limit):
+    """What two ranks can have on memory that neither can map from the other: a bare ring, or the kernel's copy."""
+
+    name = "ordinary"
+    title = "limit of ordinary memory"
 
 
 class UnisonoPython(Peer):
@@ -291,6 +301,7 @@ def make_all(args: Namespace) -> list[Peer]:
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return [
         Limit(),
+        Ordinary(),
         Unisono(args.unisono),
         UnisonoShared(args.unisono),
         UnisonoRegistered(args.unisono),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 TITLES = {
     "limit": "limit of memory",
+    "ordinary": "limit of ordinary memory",
     "unisono": "unisono",
     "shared": "unisono, shared buffers",
     "registered": "unisono, registered buffers",
@@ -17,6 +18,7 @@ TITLES = {
 OTHERS = ("gloo", "openmpi", "mpich")
 STYLES = {
     "limit": "#adb5bd",
+    "ordinary": "#ced4da",
     "unisono": "#c1121f",
     "shared": "#780000",
     "registered": "#9d4edd",

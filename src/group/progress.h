@@ -43,9 +43,9 @@ class Progress {
     return policy_.load(std::memory_order_relaxed).spins > 0 && !crowd_.core_is_shared() ? 64 : 1;
   }
   /// Whether done() comes within a few looks at `driven` and at the memory of peers, as it does when they answer at once: no clock is read for that, and
-  /// the thread is not told.
+  /// the thread is not told. Not tried unless all that is waited for comes through memory (`in_memory`).
   template <class Done>
-  bool soon(Driven& driven, Done&& done);
+  bool soon(Driven& driven, bool in_memory, Done&& done);
   /// Drive `driven` (may be null) and the messenger in this thread until done() or `deadline`.
   template <class Done>
   Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done);
@@ -141,9 +141,9 @@ void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
 }
 
 template <class Done>
-bool Progress::soon(Driven& driven, Done&& done) {
-  if (messenger_.kernel_links())
-    return done();  // their news must be asked for, which takes as long as several looks at memory
+bool Progress::soon(Driven& driven, bool in_memory, Done&& done) {
+  // News from elsewhere must be asked for, and 64 looks at memory would come before the first question.
+  if (!in_memory) return done();
   for (int round = short_wait(); round > 0; round--) {
     if (done()) return true;
     driven.advance();
