@@ -22,7 +22,7 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kHuge = 2 << 20;
+constexpr std::size_t kPage = 4096;
 
 /// What each rank does: bytes that it gives, from `give` of its memory, and that it takes, to `take`; all_reduce sums on the way.
 struct Side {
@@ -45,10 +45,10 @@ bool shape_of(const std::string& name, std::size_t bytes, Shape& s) {
   return false;
 }
 
+/// On small pages, as malloc has them where nobody asks for others.
 char* allocate(std::size_t bytes) {
   void* memory = nullptr;
-  if (::posix_memalign(&memory, kHuge, (bytes + kHuge - 1) / kHuge * kHuge) != 0) std::abort();
-  ::madvise(memory, bytes, MADV_HUGEPAGE);
+  if (::posix_memalign(&memory, kPage, bytes) != 0) std::abort();
   std::memset(memory, 0, bytes);
   return static_cast<char*>(memory);
 }
@@ -122,9 +122,15 @@ void through_kernel(char* to, const char* from, std::size_t bytes) {
   }
 }
 
+/// The calling thread runs on one of the processors that this process had at its beginning.
 void bind_to(int place) {
-  cpu_set_t all, one;
-  if (::sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return;
+  static const cpu_set_t all = [] {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    ::sched_getaffinity(0, sizeof mask, &mask);
+    return mask;
+  }();
+  cpu_set_t one;
   CPU_ZERO(&one);
   for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
     if (CPU_ISSET(cpu, &all) && place-- == 0) CPU_SET(cpu, &one);
@@ -198,6 +204,7 @@ double best_seconds(const Shape& shape, std::size_t bytes, double budget) {
 int main(int argc, char** argv) {
   if (argc < 5) return std::fprintf(stderr, "usage: ordinary COLLECTIVE RANKS SECONDS BYTES...\n"), 2;
   if (std::atoi(argv[2]) != 2) return 0;
+  bind_to(0);
   for (int i = 4; i < argc; i++) {
     const std::size_t bytes = std::strtoull(argv[i], nullptr, 10) / 128 * 128;
     Shape shape;
