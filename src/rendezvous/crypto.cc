@@ -1,6 +1,6 @@
 // OpenSSL 3 calls these functions deprecated in favour of EVP, whose first use in a process loads the configuration and the providers: 5 million
-// instructions, two fifths of all that a rank executes until its first collective. These are the same SHA-256 without that.
-#define OPENSSL_API_COMPAT 10101
+// instructions, two fifths of all that a rank executes until its first collective. These are the same SHA-256 without that (OPENSSL_API_COMPAT, in
+// CMakeLists.txt, says that we know).
 #include "rendezvous/crypto.h"
 
 #include <fmt/format.h>
@@ -13,14 +13,12 @@
 namespace unisono::rendezvous {
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
 /// Of all of them, one behind the other.
-Digest hash(std::initializer_list<Bytes> parts) {
+Digest hash(std::initializer_list<std::span<const std::byte>> parts) {
   Digest digest{};
   SHA256_CTX context;
   SHA256_Init(&context);
-  for (const Bytes part : parts) SHA256_Update(&context, part.data(), part.size());
+  for (const std::span<const std::byte> part : parts) SHA256_Update(&context, part.data(), part.size());
   SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &context);
   OPENSSL_cleanse(&context, sizeof context);
   return digest;
@@ -28,10 +26,10 @@ Digest hash(std::initializer_list<Bytes> parts) {
 
 }  // namespace
 
-Digest sha256(Bytes data) { return hash({data}); }
+Digest sha256(std::span<const std::byte> data) { return hash({data}); }
 
 // RFC 2104.
-Digest hmac_sha256(Bytes key, Bytes data) {
+Digest hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> data) {
   std::array<std::byte, SHA256_CBLOCK> inner{}, outer{};
   if (key.size() > inner.size()) {
     const Digest digest = sha256(key);
