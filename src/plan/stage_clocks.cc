@@ -43,10 +43,7 @@ void StageClocks::enter(GlobalStep g) {
   if (!active_) return;
   std::uint32_t* to = clock(lane_of_[g]);
   for (std::uint32_t e = incoming_[g]; e != kNone; e = edges_[e].next) {
-    const GlobalStep earlier = edges_[e].earlier;
-    const std::uint32_t* from = snapshots_.data() + std::size_t{snapshot_[earlier]} * lanes_;
-    // Who knows of the step knows all that it knew.
-    if (to[lane_of_[earlier]] >= from[lane_of_[earlier]]) continue;
+    const std::uint32_t* from = snapshots_.data() + std::size_t{snapshot_[edges_[e].earlier]} * lanes_;
     for (std::uint32_t i = 0; i < lanes_; i++) to[i] = std::max(to[i], from[i]);
   }
   incoming_[g] = kNone;
