@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <utility>
 #include <vector>
@@ -30,7 +31,15 @@ class Talk {
   void exchange(std::size_t bytes) {
     const std::span all(data);
     const auto came = group_.receive(all.subspan(all.size() / 2, bytes), other_, tag_);
-    send(bytes);
+    try {
+      send(bytes);
+    } catch (...) {
+      try {  // nothing may come into `data` once it is gone
+        group_.wait(came, Duration::zero(), {what_}, true);
+      } catch (const std::exception&) {  // it says the same
+      }
+      throw;
+    }
     group_.wait(came, group_.default_timeout(), {what_}, true);
   }
 
