@@ -77,9 +77,8 @@ bool GroupImpl::run_alone(const Call& call) {
   set_clocks(p);
   const auto ended = [&] { return !alone.held(); };
   group::Progress& progress = *parts_.context->progress;
-  if (!progress.soon(alone, parts_.domain != nullptr, ended) &&
-      progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended) ==
-          group::Progress::Outcome::interrupted) {
+  if (!progress.soon(alone, one_host_, ended) && progress.wait(&alone, TimePoint::max(), call.options.interrupted,
+                                                               ended) == group::Progress::Outcome::interrupted) {
     fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
     progress.wait(&alone, TimePoint::max(), nullptr, ended);
   }

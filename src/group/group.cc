@@ -298,7 +298,7 @@ void GroupImpl::abort(const std::string& reason) {
 void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what,
                      bool cancel, Progress::Interrupted interrupted) {
   const auto done = [&] { return completion->done(); };
-  if (!parts_.context->progress->soon(*this, parts_.domain != nullptr, done)) {
+  if (!parts_.context->progress->soon(*this, one_host_, done)) {
     const TimePoint started = parts_.context->clock.now();
     const auto outcome = parts_.context->progress->wait(this, saturating_add(started, timeout), interrupted, done);
     if (outcome == Progress::Outcome::interrupted) {

@@ -176,6 +176,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status look_for_the_gone(const std::vector<int>& waiting) const;
 
   Parts parts_;
+  /// All of the group share memory. A copy: destroy() takes the domain away while another thread may still wait.
+  const bool one_host_ = parts_.domain != nullptr;
   std::array<std::int64_t, kCollectives> shared_from_{};  ///< bytes from which the table may choose a shared plan
   std::array<bool, kCollectives>
       overridden_{};  ///< rank 0's UNISONO_ALGORITHM has rules for it: they beat the tiny path
