@@ -164,11 +164,25 @@ std::uint64_t Backend::note(const Operation& operation, milliseconds timeout, in
   return worlds_->record()->begin(std::move(entry));
 }
 
+void Backend::begin_on_memory(Operation& o) {
+  if (size_ == 1 || group_->transport() != "shm") return;  // else no plan of the group works on shared buffers
+  auto [source, landing] = o.reached(rank_);
+  Adopter& adopter = *worlds_->adopter();
+  const bool read = o.source.defined(), written = o.landing.defined();
+  if (read && written && o.source.storage().is_alias_of(o.landing.storage())) {
+    o.begun[0] = adopter.begin(world_, size_, o.landing, source || landing);
+    return;
+  }
+  if (read) o.begun[0] = adopter.begin(world_, size_, o.source, source);
+  if (written) o.begun[1] = adopter.begin(world_, size_, o.landing, landing);
+}
+
 Backend::WorkPtr Backend::launch(Operation operation, bool async, milliseconds timeout) {
   sequence_.fetch_add(1, std::memory_order_relaxed);
   Recording recording = Recording::begin(operation.title, operation.inputs);
   operation.call.options.timeout = limit(timeout);
   const std::uint64_t record = note(operation, timeout);
+  begin_on_memory(operation);
   try {
     if (async) {
       const Call call = operation.call;  // its spans keep referring to the operation's vectors, which only change hands

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "adoption.h"
+
 namespace unisono::torch_backend {
 namespace {
 
@@ -118,6 +120,7 @@ c10::DataPtr AllocationScope::allocate(std::size_t bytes) {
 bool is_shared(const at::Tensor& t) {
   if (!t.defined() || !t.has_storage()) return false;
   const c10::DataPtr& memory = t.storage().data_ptr();
+  if (const auto adopted = Adopted::of(t)) return adopted->shared();
   return memory.get_deleter() == &give_back && static_cast<const Buffer*>(memory.get_context())->shared();
 }
 

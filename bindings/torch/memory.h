@@ -62,7 +62,7 @@ class AllocationScope {
   bool open_ = false;
 };
 
-/// Whether the tensor's memory came from a SharedAllocator that shares; views of such tensors included.
+/// Whether the tensor's memory came from a SharedAllocator that shares, or was adopted (adoption.h); views of such tensors included.
 bool is_shared(const at::Tensor& t);
 
 }  // namespace unisono::torch_backend

@@ -51,6 +51,8 @@ PYBIND11_MODULE(_backend, module) {
   py::class_<Worlds, std::shared_ptr<Worlds>>(module, "Worlds")
       .def(py::init<>())
       .def("flight_record", [](const Worlds& worlds) { return to_python(*worlds.record()); })
+      .def(
+          "forked", [](const Worlds& worlds) { worlds.adopter()->forked(); }, py::call_guard<py::gil_scoped_release>())
       .def("leave", &Worlds::leave, py::arg("reason"), py::call_guard<py::gil_scoped_release>());
   bind_options(module);
   bind_memory(module);

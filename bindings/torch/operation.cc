@@ -21,4 +21,26 @@ void Operation::write(const std::vector<at::Tensor>& list) {
   call.output = landing.data_ptr();
 }
 
+/// What the algorithms called `shared` touch (src/plan/algorithms).
+std::pair<bool, bool> Operation::reached(int rank) const {
+  const bool root = call.root == rank;
+  switch (call.collective) {
+    case Collective::all_reduce:
+      return {true, true};
+    case Collective::reduce:
+      return {true, root};
+    case Collective::broadcast:
+    case Collective::scatter:
+      return {root, false};
+    case Collective::gather:
+      return {false, root};
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+      return {true, false};
+    default:
+      return {false, false};
+  }
+}
+
 }  // namespace unisono::torch_backend

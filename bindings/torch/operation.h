@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,6 +32,7 @@ struct Operation {
   std::vector<at::Tensor> inputs;                   ///< what is read, as the user gave it (profiler) or packed
   at::Tensor source, landing;                       ///< the memory that is read and written
   Outcome outcome;                                  ///< what the future holds
+  std::array<std::shared_ptr<void>, 2> begun;       ///< that a collective on this memory is under way (adoption.h)
   std::function<void()> finish;  ///< after success: from the landing to the user's tensors. May be empty
 
   /// What is sent: packed memory.
@@ -44,6 +46,8 @@ struct Operation {
   void write(const at::Tensor& t, const at::Tensor& staged);
   /// One behind the other into all of them: straight where they adjoin.
   void write(const std::vector<at::Tensor>& list);
+  /// Whether ranks of this host read `source` and write `landing` of rank `rank` when that memory is shared.
+  std::pair<bool, bool> reached(int rank) const;
   void use_counts() {
     call.counts = counts;
     call.output_counts = output_counts;

@@ -10,6 +10,7 @@
 #include <unisono/group.hpp>
 #include <vector>
 
+#include "adoption.h"
 #include "executor.h"
 #include "flight_record.h"
 #include "store.h"
@@ -55,6 +56,9 @@ class Worlds {
   /// What the groups did last; also of groups that are gone.
   const std::shared_ptr<FlightRecord>& record() const noexcept { return record_; }
 
+  /// Which tensors' memory is shared by itself.
+  const std::shared_ptr<Adopter>& adopter() const noexcept { return adopter_; }
+
   /// The default group was destroyed: later subgroups do not belong to its world, though somebody may still hold it.
   void retire(const std::shared_ptr<World>& world);
   /// Remember a group for leave().
@@ -68,6 +72,7 @@ class Worlds {
   std::weak_ptr<World> current_;
   std::vector<std::weak_ptr<Group>> groups_;
   std::vector<std::weak_ptr<World>> worlds_;
+  const std::shared_ptr<Adopter> adopter_ = Adopter::from_environment();
   const std::shared_ptr<FlightRecord> record_ = FlightRecord::from_environment();
 };
 

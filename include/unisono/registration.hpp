@@ -40,6 +40,8 @@ class UNISONO_API Registration {
   /// The memory is private again, with what it contains. Blocks for about three copies of it. Nothing in a forked child, whose copy is
   /// private already. When the system has no memory for that, the log says so and the pages stay shared.
   void release() noexcept;
+  /// release() of memory that is about to be freed: what it contains is lost, and nothing is copied.
+  void discard() noexcept;
   std::byte* data() const noexcept;
   std::size_t size() const noexcept;  ///< in bytes, as given
   /// Whether other ranks on this host can reach it; false where shared memory is not used (UNISONO_TRANSPORT=tcp), and for memory that

@@ -26,6 +26,12 @@ RegistrationImpl::~RegistrationImpl() {
   if (memory_ != nullptr) memory_->release();
 }
 
+void RegistrationImpl::discard() noexcept {
+  if (memory_ != nullptr) memory_->release(transport::RegisteredMemory::Contents::dropped);
+  memory_ = nullptr;
+  shared_ = false;
+}
+
 }  // namespace unisono::detail
 
 namespace unisono {
@@ -33,6 +39,10 @@ namespace unisono {
 Registration::Registration(std::shared_ptr<detail::RegistrationImpl> impl) : impl_(std::move(impl)) {}
 Registration::~Registration() = default;
 void Registration::release() noexcept { impl_ = nullptr; }
+void Registration::discard() noexcept {
+  if (impl_ != nullptr) impl_->discard();
+  impl_ = nullptr;
+}
 std::byte* Registration::data() const noexcept { return impl_ == nullptr ? nullptr : impl_->data(); }
 std::size_t Registration::size() const noexcept { return impl_ == nullptr ? 0 : impl_->bytes(); }
 bool Registration::shared() const noexcept { return impl_ != nullptr && impl_->shared(); }

@@ -16,6 +16,7 @@ class RegistrationImpl {
   static Result<std::shared_ptr<RegistrationImpl>> create(const ContextImpl& context, void* data, std::size_t bytes);
   RegistrationImpl(std::byte* data, std::size_t bytes) noexcept : data_(data), bytes_(bytes) {}
   ~RegistrationImpl();
+  void discard() noexcept;
   RegistrationImpl(const RegistrationImpl&) = delete;
   RegistrationImpl& operator=(const RegistrationImpl&) = delete;
 

@@ -61,10 +61,12 @@ class SharedView {
 /// things lie, too, the segment has copies. Thread-safety: any thread.
 class RegisteredMemory {
  public:
+  enum class Contents : std::uint8_t { kept, dropped };
   /// Gives the segment its pages back; release() comes first.
   virtual ~RegisteredMemory() = default;
-  /// The caller's pages are private again, with what they contain; what was unmapped since is left alone. Once; nothing in a forked child.
-  virtual void release() noexcept = 0;
+  /// The caller's pages are private again, with what they contain, or with nothing that is defined; what was unmapped since is left alone. Once;
+  /// nothing in a forked child.
+  virtual void release(Contents contents = Contents::kept) noexcept = 0;
   /// Bring what lies at both ends to the copies, or back, as far as it is among the `bytes` at `offset` of the segment.
   virtual void to_segment(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   virtual void from_segment(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;

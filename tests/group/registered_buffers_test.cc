@@ -82,6 +82,20 @@ TEST(RegisteredBuffers, EveryCollectiveIsAsOnPrivateMemory) {
     });
 }
 
+TEST(RegisteredBuffers, AreOrdinaryMemoryAfterTheyWereDiscarded) {
+  spawn_threads(2, [](Group world) {
+    std::vector<float> data(100'000, 1.0F);
+    Registration registration = world.register_buffer(std::span(data));
+    world.all_reduce(std::span(data));
+    EXPECT_EQ(data[50'000], 2.0F);
+    registration.discard();
+    EXPECT_FALSE(registration);
+    std::fill(data.begin(), data.end(), 3.0F);
+    world.all_reduce(std::span(data));
+    EXPECT_EQ(data[50'000], 6.0F);
+  });
+}
+
 /// All kinds at once: some ranks' memory is registered, some ranks' allocated, some ranks' ordinary.
 TEST(RegisteredBuffers, WithOtherKindsOnOtherRanks) {
   spawn_threads(3, [](Group world) {

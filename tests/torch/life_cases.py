@@ -152,6 +152,7 @@ def stopped_by_hand(rank: int, size: int, folder: str, how: str) -> str:
     if rank:
         store.wait(["over"], timedelta(seconds=30))
         return ""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell runs tests in the background
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     start = time.monotonic()

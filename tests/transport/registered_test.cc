@@ -104,6 +104,23 @@ TEST(Registered, OnlyAPartOfTheEndsIsCopied) {
   (*memory)->release();
 }
 
+TEST(Registered, ContentsAreNotBroughtAlongWhenTheyAreDropped) {
+  auto segment = make_segment();
+  const Pages pages(5 << 20);
+  std::memset(pages.at(), 0x77, 5 << 20);
+  std::byte* const data = pages.at() + 100;
+  auto memory = segment->register_memory(data, 4 << 20);
+  ASSERT_TRUE(memory.ok());
+  (*memory)->release(RegisteredMemory::Contents::dropped);
+  EXPECT_FALSE(is_shared(data + kPage));
+  EXPECT_EQ(segment->find(data, 1).offset, 0u);
+  EXPECT_EQ(static_cast<int>(data[2 << 20]), 0) << "a page of its own that nobody has written to";
+  for (const std::byte* at : {pages.at(), data, data + (4 << 20) - 1, pages.at() + (5 << 20) - 1})
+    EXPECT_EQ(static_cast<int>(*at), 0x77) << "pages at the ends never were anything but the caller's";
+  std::memset(data, 1, 4 << 20);
+  EXPECT_TRUE(segment->register_memory(data, 4 << 20).ok()) << "ordinary memory again";
+}
+
 TEST(Registered, GivesItsPagesBack) {
   auto segment = make_segment();
   const Pages pages(9 << 20);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from functools import cache
 from typing import Any
@@ -15,6 +16,7 @@ def worlds() -> Any:
     """What the groups of this process share; left when the interpreter ends."""
     made = _load.backend().Worlds()
     atexit.register(_leave, made)
+    os.register_at_fork(after_in_parent=made.forked)
     return made
 
 

@@ -57,6 +57,14 @@ bool on_own_stack(const std::byte* at, std::uint64_t bytes) noexcept {
   return address(at) < low + size && low < address(at) + bytes;
 }
 
+/// Private pages at the same place, with nothing on them. 0 or an errno.
+int replace_empty(std::byte* at, std::uint64_t bytes, const Mapping& found, bool huge) noexcept {
+  const int access = (found.readable ? PROT_READ : 0) | (found.writable ? PROT_WRITE : 0);
+  if (::mmap(at, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) return errno;
+  if (huge) ::madvise(at, bytes, MADV_HUGEPAGE);
+  return 0;
+}
+
 /// The same contents on private pages, at the same place. 0 or an errno.
 int replace(std::byte* at, std::uint64_t bytes, const Mapping& found, bool huge) noexcept {
   if (!found.readable && ::mprotect(at, bytes, PROT_READ) != 0) return errno;
@@ -127,14 +135,15 @@ bool still_there(const Lent& lent, const MapQuery& query) noexcept {
   return true;
 }
 
-int make_private(std::span<const Lent> all) noexcept {
+int make_private(std::span<const Lent> all, RegisteredMemory::Contents contents) noexcept {
+  const auto put = contents == RegisteredMemory::Contents::kept ? replace : replace_empty;
   int failed = 0;
   const int unread = for_each_mapping(Detail::plain, [&](const Mapping& m) {
     for (const Lent& lent : all) {
       const std::uintptr_t begin = std::max(m.begin, address(lent.at));
       const std::uintptr_t end = std::min(m.end, address(lent.at) + lent.bytes);
       if (begin >= end || !still_lent(m, lent)) continue;
-      if (const int error = replace(pointer(begin), end - begin, m, lent.huge); error != 0) failed = error;
+      if (const int error = put(pointer(begin), end - begin, m, lent.huge); error != 0) failed = error;
     }
     return true;
   });

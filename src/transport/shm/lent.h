@@ -31,9 +31,9 @@ Status lend(const Lent& lent, int fd, const std::byte* contents);
 /// Whether all of the file's pages still lie there. Without an answer from `query`: yes.
 bool still_there(const Lent& lent, const MapQuery& query) noexcept;
 
-/// Puts private pages with the same contents wherever the file's pages still lie at the places of `all`: what their owner has unmapped,
-/// and perhaps uses for something else, is left alone. Allocates no memory of the heap, so it can be called in a forked child. 0, or an
-/// errno: then some stay shared.
-int make_private(std::span<const Lent> all) noexcept;
+/// Puts private pages with the same contents, or with none, wherever the file's pages still lie at the places of `all`: what their owner has
+/// unmapped, and perhaps uses for something else, is left alone. Allocates no memory of the heap, so it can be called in a forked child. 0, or
+/// an errno: then some stay shared.
+int make_private(std::span<const Lent> all, RegisteredMemory::Contents contents) noexcept;
 
 }  // namespace unisono::transport::shm

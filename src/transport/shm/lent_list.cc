@@ -37,9 +37,9 @@ Status LentList::ready() {
   return {};
 }
 
-Status LentList::remove(const Lent& lent) noexcept {
+Status LentList::remove(const Lent& lent, RegisteredMemory::Contents contents) noexcept {
   const std::lock_guard lock(mutex_);
-  if (const int error = make_private({&lent, 1}); error != 0)
+  if (const int error = make_private({&lent, 1}, contents); error != 0)
     return Status::system("cannot give registered memory private pages again; it stays shared", error);
   std::erase_if(all_,
                 [&](const Lent& l) { return l.at == lent.at && l.offset == lent.offset && l.inode == lent.inode; });
@@ -70,7 +70,7 @@ void LentList::in_child() noexcept {
   if (!all_.empty()) {
     if (!done_[1]) end_child("the limit of open files is reached");
     done_[0].reset();
-    if (make_private(all_) != 0) end_child("no memory, or /proc is not there");
+    if (make_private(all_, RegisteredMemory::Contents::kept) != 0) end_child("no memory, or /proc is not there");
     done_[1].reset();
     all_.clear();  // frees nothing
   }

@@ -35,8 +35,8 @@ class LentList {
     all_.push_back(lent);
     return {};
   }
-  /// Private pages again, with the same contents; those that are not `lent` any more are left alone. After an error they stay shared, and stay in the list.
-  Status remove(const Lent& lent) noexcept;
+  /// Private pages again (shm::make_private); those that are not `lent` any more are left alone. After an error they stay shared, and stay in the list.
+  Status remove(const Lent& lent, RegisteredMemory::Contents contents) noexcept;
 
  private:
   LentList() = default;

@@ -121,14 +121,14 @@ Registered::~Registered() {
   if (::getpid() == owner_ && pages_offset_ != 0 && !stuck_) segment_->release(pages_offset_, pages_bytes_);
 }
 
-void Registered::release() noexcept {
+void Registered::release(Contents contents) noexcept {
   if (::getpid() != owner_) return;  // a forked child: its pages are private, and the segment its parent's
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(released_, true)) return;
   }
   table_.remove(*this);
-  if (const Status status = LentList::of_process().remove(lent_); !status) {
+  if (const Status status = LentList::of_process().remove(lent_, contents); !status) {
     stuck_ = true;
     segment_->log().error(status.message());
   }

@@ -48,7 +48,7 @@ class Registered final : public RegisteredMemory {
   Registered(const Registered&) = delete;
   Registered& operator=(const Registered&) = delete;
 
-  void release() noexcept override;
+  void release(Contents contents = Contents::kept) noexcept override;
   void to_segment(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   void from_segment(std::uint64_t offset, std::uint64_t bytes) noexcept override;
 
