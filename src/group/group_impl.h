@@ -74,7 +74,7 @@ struct Known {
   std::shared_ptr<const engine::Prepared> prepared;
   std::vector<std::int64_t> counts, output_counts;  ///< of which the signature has no more than a hash
   const plan::Algorithm* algorithm = nullptr;
-  group::Contest* contest = nullptr;  ///< at the judge of one
+  std::array<group::Contest*, 2> contests{};  ///< at the judge of one: out of place, in place
   bool is(const engine::Signature& signature, const Call& call) const noexcept;
 };
 
@@ -91,7 +91,7 @@ struct Pending {
   engine::Running* operation = nullptr;           ///< once it runs: the group's, or `tiny`
   std::unique_ptr<engine::InlineOperation> tiny;  ///< if that is what it is
   group::Contest* contest = nullptr;              ///< who times it
-  TimePoint all_here{};                           ///< then: when all ranks had begun it
+  TimePoint timed_from{};                         ///< then: see advance_operation
   TimePoint patience =
       TimePoint::max();  ///< after a failure: until when to wait for peers to take their hands off our buffers
   TimePoint probe_at = TimePoint::max();  ///< when to tell the others what we wait in
@@ -152,7 +152,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status know(Pending& pending);
   Result<Known> find_out(const Pending& pending, const engine::Signature& signature);
   std::shared_ptr<const engine::Compiled> compiled(const Call& call, const plan::Algorithm& algorithm);
-  group::Contest& contest_of(const Call& call);
+  group::Contest& contest_of(const Call& call, bool in_place);
   bool advance_operation(Pending& pending);
   // Of any thread.
   Result<const plan::Algorithm*> choose(const Pending& pending) const;
@@ -197,8 +197,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::array<Known, std::size_t{1} << kKnownBits> known_;  ///< by hash of the signature; under the baton
   std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>>
       plans_;  ///< under the baton
-  std::map<std::pair<Collective, int>, group::Contest>
-      contests_;  ///< by collective and log2 of its bytes; under the baton
+  std::map<std::tuple<Collective, int, bool>, group::Contest>
+      contests_;  ///< by collective, log2 of its bytes, and whether in place; under the baton
   std::mutex subgroup_mutex_;
   std::map<std::vector<int>, int> subgroups_made_;  ///< how often each member list was made a group
 };

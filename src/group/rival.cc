@@ -32,25 +32,29 @@ const plan::Algorithm* GroupImpl::rival_algorithm(const Pending& p) const {
   return algorithm->place == plan::Place::peer_memory ? algorithm : nullptr;
 }
 
-group::Contest& GroupImpl::contest_of(const Call& call) {
+group::Contest& GroupImpl::contest_of(const Call& call, bool in_place) {
   const auto bytes = static_cast<std::uint64_t>(collective_bytes(call, size()));
-  return contests_[{call.collective, static_cast<int>(std::bit_width(bytes))}];
+  return contests_[{call.collective, static_cast<int>(std::bit_width(bytes)), in_place}];
 }
 
-/// The clock is read only where the contest needs it: until all are here, and at the end.
+/// The clock is read only where the contest needs it: until the time counts, and at the end. It counts from when all ranks have begun: who came early
+/// with a long wait has not run a slow algorithm. But where ranks take turns on the cores they come one after the other in any case, and staging, which waits for
+/// nobody, is half done when the last one comes, so there it counts from the beginning.
 bool GroupImpl::advance_operation(Pending& p) {
   if (p.contest == nullptr) return p.operation->advance();
   const Clock& clock = parts_.context->clock;
-  const TimePoint before = p.all_here == TimePoint{} ? clock.now() : p.all_here;
+  const bool counts = p.timed_from != TimePoint{};
+  const TimePoint before = counts ? p.timed_from : clock.now();
   const bool moved = p.operation->advance();
-  if (p.all_here == TimePoint{} && (p.operation->done() || p.operation->everyone_here())) p.all_here = before;
+  if (!counts && (parts_.context->progress->ranks_take_turns() || p.operation->done() || p.operation->everyone_here()))
+    p.timed_from = before;
   if (p.operation->done() && p.operation->status().ok()) {
     const engine::Bound& ran = operation_->runs();
     const engine::Prepared& prepared = *p.known->prepared;
     const TimePoint now = clock.now();
-    if (&ran != &prepared.shared && now > p.all_here)
+    if (&ran != &prepared.shared && now > p.timed_from)
       p.contest->record(&ran == &prepared.rival ? group::Contest::Side::rival : group::Contest::Side::usual,
-                        now - p.all_here);
+                        now - p.timed_from);
     p.contest = nullptr;
   }
   return moved;
