@@ -30,6 +30,7 @@ std::pair<bool, bool> Operation::reached(int rank) const {
     case Collective::reduce:
       return {true, root};
     case Collective::broadcast:
+      return {root, !root};
     case Collective::scatter:
       return {root, false};
     case Collective::gather:

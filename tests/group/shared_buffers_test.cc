@@ -121,18 +121,18 @@ TEST(SharedBuffers, SomeRanksOnSharedMemoryAndSomeNot) {
 
 TEST(SharedBuffers, OnlyWhatOthersTouchMustBeShared) {
   spawn_threads(3, [](Group world) {
-    std::vector<float> x(20000, static_cast<float>(world.rank()));
+    std::vector<float> part(20000);
     Buffer buffer;
-    std::span<float> data(x);
+    std::span<const float> parts;
     if (world.rank() == 1) {
-      buffer = world.allocate(x.size() * sizeof(float));
-      data = buffer.span<float>();
-      std::fill(data.begin(), data.end(), 7.0f);
+      buffer = world.allocate(3 * part.size() * sizeof(float));
+      std::fill(buffer.span<float>().begin(), buffer.span<float>().end(), 7.0f);
+      parts = buffer.span<float>();
     }
     Options o;
     o.algorithm = "shared";
-    world.broadcast(data, 1, o);
-    for (const float v : data) ASSERT_EQ(v, 7.0f);
+    world.scatter(parts, std::span(part), 1, o);
+    for (const float v : part) ASSERT_EQ(v, 7.0f);
   });
 }
 
