@@ -34,18 +34,18 @@ NAMES = ("tcp", "hosts")
 TINY, SMALL, MEDIUM, LARGE = 8, 64 << 10, 1 << 20, 64 << 20
 HOSTS_SIZE = 16 << 20
 MBIT, PORT = 1000, 29471
-EXCHANGE = libraries.ROOT / "build/peers/tcp_exchange"
+EXCHANGE, MESH = (libraries.ROOT / "build/peers" / name for name in ("tcp_exchange", "tcp_mesh"))
 
 
 @dataclass(frozen=True)
 class Bar:
-    """At least `factor` times the speed of the best of `against` has to be reached."""
+    """At least `factor` times the speed of the best of `against` has to be reached; None: no bar, only a comparison."""
 
     where: str
     ranks: int
     bytes: int
     against: tuple[str, ...]
-    factor: float
+    factor: float | None
     ours: str = "unisono"
 
 
@@ -57,6 +57,7 @@ TCP_BARS = (
         Bar("loopback", 4, size, ("gloo", "openmpi"), factor)
         for size, factor in ((SMALL, 2), (MEDIUM, 2), (LARGE, 1.2))
     ),
+    *(Bar("loopback", 4, size, ("bare sockets",), None) for size in (SMALL, MEDIUM, LARGE)),
 )
 HOSTS_BARS = (
     Bar("2 hosts, unshaped", 2, LARGE, ("exchange",), 0.95),
@@ -85,7 +86,7 @@ class Figures:
     def row(self, bar: Bar) -> dict:
         """The bar with what was measured; `ratio` >= 1 passes."""
         row = {"where": bar.where, "ranks": bar.ranks, "bytes": bar.bytes, "against": " or ".join(bar.against)}
-        row |= {"bar": round(bar.factor, 3), "verdict": "SKIPPED"}
+        row |= {"bar": bar.factor and round(bar.factor, 3), "verdict": "SKIPPED"}
         ours = self.times.get((bar.where, bar.ours, bar.ranks, bar.bytes), [])
         others = [self.times.get((bar.where, name, bar.ranks, bar.bytes), []) for name in bar.against]
         others = [times for times in others if times]
@@ -96,6 +97,8 @@ class Figures:
         best = [min(turn) for turn in zip(*others, strict=False)]
         speed = statistics.median(theirs / own for theirs, own in zip(best, ours, strict=False))
         row |= {"unisono_us": statistics.median(ours), "theirs_us": statistics.median(best), "speed": round(speed, 3)}
+        if bar.factor is None:
+            return row | {"verdict": "-"}
         row["ratio"] = round(speed / bar.factor, 3)
         return row | {"verdict": "PASS" if row["ratio"] >= 1 else "FAIL"}
 
@@ -136,11 +139,13 @@ def openmpi_tcp() -> libraries.Mpi:
 
 
 def build_exchange() -> None:
-    """The plain socket's program."""
+    """The programs of plain sockets."""
     if shutil.which("g++") is None:
         raise LibraryError("no g++")
-    EXCHANGE.parent.mkdir(parents=True, exist_ok=True)
-    libraries.run_program(["g++", "-O2", "-std=c++20", "-o", EXCHANGE, libraries.PROGRAMS / "tcp_exchange.cc"])
+    for program in (EXCHANGE, MESH):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        source = libraries.PROGRAMS / f"{program.name}.cc"
+        libraries.run_program(["g++", "-O2", "-std=c++20", "-o", program, source])
 
 
 def measure_tcp(args: argparse.Namespace, figures: Figures) -> None:
@@ -159,6 +164,8 @@ def measure_tcp(args: argparse.Namespace, figures: Figures) -> None:
             for peer in peers:
                 if not peer.reason:
                     figures.add("loopback", peer.run(ranks, sizes, args.seconds))
+        mesh = libraries.run_program([MESH, str(args.seconds), "4", *map(str, (SMALL, MEDIUM, LARGE))])
+        figures.add("loopback", libraries.parse_lines("bare sockets", mesh))
 
 
 @contextmanager
@@ -306,7 +313,7 @@ def to_markdown(rows: list[dict]) -> str:
     ]
     for r in rows:
         times = [f"{r[key]:.1f}" if key in r else "-" for key in ("unisono_us", "theirs_us")]
-        marks = [f"{r[key]:.2f}" if key in r else "-" for key in ("speed", "bar", "ratio")]
+        marks = ["-" if r.get(key) is None else f"{r[key]:.2f}" for key in ("speed", "bar", "ratio")]
         verdict = r["verdict"] + (f" ({r['reason']})" if "reason" in r else "")
         cells = [
             r["where"],

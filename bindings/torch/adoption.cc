@@ -93,6 +93,9 @@ void Adopter::adopt(const std::shared_ptr<World>& world, int ranks, Adopted& rec
     *total_ += record.bytes_;
     LOG(INFO) << "unisono: collectives came back to a tensor of " << record.bytes_ << " bytes " << record.uses_
               << " times: its memory is shared with the ranks of this host (UNISONO_SHARE_TENSORS=0 keeps it private)";
+  } catch (const SystemError& e) {  // no room, for now
+    record.uses_ = 0;
+    LOG(INFO) << "unisono: the memory of a tensor of " << record.bytes_ << " bytes is private for now: " << e.what();
   } catch (const std::exception& e) {
     record.refused_ = true;
     LOG(INFO) << "unisono: the memory of a tensor of " << record.bytes_ << " bytes stays private: " << e.what();

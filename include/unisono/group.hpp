@@ -127,7 +127,7 @@ class UNISONO_API Group {
   Buffer allocate(std::size_t bytes) const;
   /// The same for memory of the program's own, as long as the Registration lives (registration.hpp has the rules). Ordinary private memory
   /// of any size and alignment; throws InvalidArgument for other kinds (shared, of a file, read-only, locked, on the stack) and for what is
-  /// registered already, SystemError when there is no more shared memory. Not a collective: any rank at any time; blocks for about six
+  /// registered already, SystemError when there is no more shared memory, or less memory is free than all ranks of this host would take together. Not a collective: any rank at any time; blocks for about six
   /// copies of it.
   [[nodiscard]] Registration register_buffer(void* data, std::size_t bytes) const;
   template <class T>

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "group/context_impl.h"
@@ -87,6 +88,11 @@ void ContextImpl::share_cores(int ranks, std::size_t processors) {
   most_ranks_ = ranks;
   const int cores = processors == 0 ? engine::usable_cores() : engine::within_quota(static_cast<int>(processors));
   progress->set_policy(engine::wait_policy(cores, ranks, config.spin));
+}
+
+int ContextImpl::ranks_here() const {
+  const std::lock_guard lock(mutex_);
+  return std::max(1, most_ranks_);
 }
 
 void ContextImpl::retire(std::unique_ptr<engine::Domain> domain, std::uint64_t group) {

@@ -37,6 +37,9 @@ class ContextImpl {
   /// group that has the most ranks here.
   void share_cores(int ranks, std::size_t processors);
 
+  /// The most ranks of a group of this process that are on this host; at least 1.
+  int ranks_here() const;
+
   /// Keep the domain of a group that has ended until its peers have read what is on its stage.
   void retire(std::unique_ptr<engine::Domain> domain, std::uint64_t group);
   /// Give back the stages that nobody reads any more.
@@ -62,7 +65,7 @@ class ContextImpl {
 
  private:
   Result<std::unique_ptr<transport::Transport>> wrap(Result<std::unique_ptr<transport::Transport>> made) const;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   struct Retired {
     std::unique_ptr<engine::Domain> domain;
     std::uint64_t group = 0;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+
+#include "base/free_memory.h"
 #include "unisono/registration.hpp"
 
 namespace unisono::detail {
@@ -14,6 +17,14 @@ Result<std::shared_ptr<RegistrationImpl>> RegistrationImpl::create(const Context
     made->shared_ = true;  // from Group::allocate
     return made;
   }
+  // A limit of memory that is passed ends a process; and who registers does so on all ranks, at the same time.
+  const auto ranks = static_cast<std::uint64_t>(context.ranks_here());
+  if (const std::uint64_t free = free_memory(); free / ranks < bytes)
+    return Status::system(
+        fmt::format("register_buffer: {} bytes on each of {} ranks of this host need as much again for a moment, but "
+                    "{} bytes of memory are free",
+                    bytes, ranks, free),
+        ENOMEM);
   auto memory = context.segment->register_memory(made->data_, bytes);
   if (!memory)
     return memory.status().with_context(fmt::format("register_buffer: {} bytes at {}", bytes, fmt::ptr(data)));

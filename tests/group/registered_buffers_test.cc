@@ -1,6 +1,7 @@
 /// Collectives on ordinary memory that was registered: the same results, at every alignment, and nobody touches what lies beside it.
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -94,6 +95,21 @@ TEST(RegisteredBuffers, AreOrdinaryMemoryAfterTheyWereDiscarded) {
     world.all_reduce(std::span(data));
     EXPECT_EQ(data[50'000], 6.0F);
   });
+}
+
+TEST(RegisteredBuffers, NoMoreThanThereIsRoomFor) {
+  constexpr std::size_t kHuge = std::size_t{1} << 40;
+  void* const at = ::mmap(nullptr, kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) GTEST_SKIP() << "the system does not give a terabyte of addresses";
+  spawn_threads(2, [&](Group world) {
+    try {
+      (void)world.register_buffer(at, kHuge);
+      ADD_FAILURE() << "a terabyte was registered";
+    } catch (const SystemError& e) {
+      EXPECT_NE(std::string(e.what()).find("bytes of memory are free"), std::string::npos) << e.what();
+    }
+  });
+  ::munmap(at, kHuge);
 }
 
 /// All kinds at once: some ranks' memory is registered, some ranks' allocated, some ranks' ordinary.
