@@ -48,6 +48,7 @@ Backend::Backend(std::shared_ptr<Worlds> worlds, const c10::intrusive_ptr<c10d::
                        : worlds_->share(*ours, global_rank(*options_, rank), size, timeout);
     memory_ = std::make_shared<SharedAllocator>(world_);
     *group_ = world_->context.create_group(ours, rank, size, options_->group_name);
+    adopts_ = size > 1 && group_->transport() == "shm";
     // When all are through, all have read: a group that is made over the same store later must not find this one's addresses.
     group_->barrier({{}, timeout});
     ours->forget();
@@ -165,7 +166,7 @@ std::uint64_t Backend::note(const Operation& operation, milliseconds timeout, in
 }
 
 void Backend::begin_on_memory(Operation& o) {
-  if (size_ == 1 || group_->transport() != "shm") return;  // else no plan of the group works on shared buffers
+  if (!adopts_) return;
   auto [source, landing] = o.reached(rank_);
   Adopter& adopter = *worlds_->adopter();
   const bool read = o.source.defined(), written = o.landing.defined();

@@ -119,7 +119,8 @@ class Backend final : public c10d::Backend {
   const std::shared_ptr<Worlds> worlds_;
   std::shared_ptr<World> world_;
   std::shared_ptr<SharedAllocator> memory_;
-  std::string where_;  // of describe()
+  bool adopts_ = false;  // all ranks share memory: only then plans work on shared buffers
+  std::string where_;    // of describe()
   const std::shared_ptr<Group> group_ = std::make_shared<Group>();
   std::atomic<std::int64_t> timeout_ms_;
   std::atomic<std::uint64_t> sequence_{0}, messages_{0};
