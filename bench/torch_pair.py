@@ -106,7 +106,12 @@ def to_markdown(rows: list[dict]) -> str:
                 f"| {r['what']} | {r['ranks']} | {report.size_text(r['bytes'])} | {r['unisono_us']:.1f} | "
                 f"{r['gloo_us']:.1f} | {r['speedup']:.2f} | {r['limit']:g} | {r['verdict']} |"
             )
-    lines += ["", "A training step with DDP; exposed: beyond a step without DDP. Private: DDP_DISABLE_COMM_MEM=1.", ""]
+    lines += [
+        "",
+        "A training step with DDP; exposed: beyond a step without DDP. Private: DDP_DISABLE_COMM_MEM=1; such "
+        "buckets are shared by themselves, too, once collectives came back to them (UNISONO_SHARE_TENSORS=0 refuses).",
+        "",
+    ]
     lines += ["| gradients | ranks | no DDP ms | exposed: Gloo ms | private ms | unisono ms | Gloo / unisono | |"]
     lines += ["|---:|" + "---:|" * 6 + "---|"]
     for r in rows:

@@ -4,6 +4,7 @@
 #include <c10/util/Logging.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <string_view>
 
@@ -68,7 +69,7 @@ std::shared_ptr<void> Adopter::begin(const std::shared_ptr<World>& world, int ra
   if (record == nullptr || record->refused_) return record;
   // Pages change only while all of the memory is this collective's: nobody else may write to it then, by the rules of all collectives. Known to its storage
   // and here, so to no other one.
-  const bool alone = t.nbytes() == record->bytes_ && record.use_count() == 2;
+  const bool whole = t.nbytes() == record->bytes_, alone = whole && record.use_count() == 2;
   if (record->registration_) {
     if (!alone || (!forks_ && record->world_.lock() == world)) return record;
     record->shared_ = false;
@@ -76,15 +77,16 @@ std::shared_ptr<void> Adopter::begin(const std::shared_ptr<World>& world, int ra
     record->uses_ = 0;
     *total_ -= record->bytes_;
   }
-  if (!reached || forks_ || t.nbytes() != record->bytes_) return record;
+  if (!reached || forks_ || !whole) return record;
   record->uses_++;
   if (alone && record->uses_ >= kUses && record->uses_ * record->bytes_ >= kWorth) adopt(world, ranks, *record, t);
   return record;
 }
 
 void Adopter::adopt(const std::shared_ptr<World>& world, int ranks, Adopted& record, const at::Tensor& t) {
-  if (*total_ + record.bytes_ > machine_memory() / 8 / static_cast<std::uint64_t>(ranks)) return;
   try {
+    if (*total_ + record.bytes_ > machine_memory() / 8 / static_cast<std::uint64_t>(ranks))
+      throw SystemError("an eighth of the machine's memory is shared by itself already", ENOMEM);
     TORCH_CHECK(!t.is_pinned(), "a device may read or write it (it is pinned)");
     record.registration_ = world->context.register_buffer(record.memory_.get(), record.bytes_);
     record.shared_ = record.registration_.shared();

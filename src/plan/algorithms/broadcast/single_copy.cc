@@ -1,6 +1,6 @@
 #include "plan/patterns.h"
 
-/// Everybody else copies from the root's input, wherever that is (single_copy_of).
+/// Everybody else copies from the root's input, wherever that is (patterns.h, single_copy_of, says when that wins).
 ///
 ///   root     signal 0 | copy in -> out | wait all
 ///   others   get from the root -> out | signal 0
@@ -11,11 +11,11 @@
 namespace unisono::plan::broadcast {
 
 Plan single_copy(const Shape& shape) {
-  PlanBuilder b(Collective::broadcast, "shared", shape);
+  PlanBuilder b(Collective::broadcast, "single_copy", shape);
   const bool at_root = shape.rank == shape.root;
   if (shape.ranks == 1) {
     b.copy(PlanBuilder::out(0), PlanBuilder::in(0));
-    return single_copy_of(std::move(b).build());
+    return std::move(b).build();
   }
   share_root(b, kExposesIn);
   if (!at_root) b.get(PlanBuilder::out(0), b.in_of(shape.root, 0));
@@ -24,7 +24,7 @@ Plan single_copy(const Shape& shape) {
     b.copy(PlanBuilder::out(0), PlanBuilder::in(0));
     wait_for_others(b, 0);
   }
-  return single_copy_of(std::move(b).build());
+  return std::move(b).build();
 }
 
 Cost single_copy_cost(const Shape& shape) {
