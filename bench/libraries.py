@@ -99,7 +99,7 @@ class Unisono(Peer):
 
     name = "unisono"
     title = "unisono"
-    memory = "private"
+    memory = "ordinary"
 
     def __init__(self, command: Path | None) -> None:
         super().__init__()
@@ -138,6 +138,14 @@ class Unisono(Peer):
             )
             rows = json.loads(file.read_text())
         return [Sample(self.name, row["ranks"], row["bytes"], row["time_us"]) for row in rows if row["in_place"]]
+
+
+class UnisonoPrivate(Unisono):
+    """The same on memory that stays private: what a program has that makes a new array for every call."""
+
+    name = "private"
+    title = "unisono, private buffers"
+    memory = "private"
 
 
 class UnisonoShared(Unisono):
@@ -303,6 +311,7 @@ def make_all(args: Namespace) -> list[Peer]:
         Limit(),
         Ordinary(),
         Unisono(args.unisono),
+        UnisonoPrivate(args.unisono),
         UnisonoShared(args.unisono),
         UnisonoRegistered(args.unisono),
         UnisonoPython(args.unisono, args.python),

@@ -109,7 +109,7 @@ def to_markdown(rows: list[dict]) -> str:
     lines += [
         "",
         "A training step with DDP; exposed: beyond a step without DDP. Private: DDP_DISABLE_COMM_MEM=1; such "
-        "buckets are shared by themselves, too, once collectives came back to them (UNISONO_SHARE_TENSORS=0 refuses).",
+        "buckets are shared by themselves, too, once collectives came back to them (UNISONO_SHARE_MEMORY=0 refuses).",
         "",
     ]
     lines += ["| gradients | ranks | no DDP ms | exposed: Gloo ms | private ms | unisono ms | Gloo / unisono | |"]

@@ -114,6 +114,14 @@ not share memory it is an ordinary array. The memory lives as long as anything r
 shape: an integer or a sequence of them. dtype: anything that numpy.dtype takes, without Python objects.
 Not a collective: any rank at any time. Raises SystemError when there is no more memory.)";
 
+inline constexpr const char* kShares =
+    R"(Whether the other ranks on this host reach an array's memory now, so that collectives on it copy nothing.
+
+It is so of arrays from empty(), of registered ones, and of those that large collectives came back to: their
+pages are exchanged for shared ones where they are (docs/design/0012; UNISONO_SHARE_MEMORY=0 refuses).
+
+array: any contiguous one with the buffer protocol or DLPack. Any thread; does not block.)";
+
 inline constexpr const char* kRegister =
     R"(Let the other ranks on this host reach an array's own memory; returns a Registration.
 

@@ -70,6 +70,13 @@ std::shared_ptr<PyRegistration> PyGroup::register_array(nb::handle array) {
   return made;
 }
 
+bool PyGroup::shares(nb::handle array) const {
+  const Group& group = get("shares");
+  Array memory;
+  memory.import(array, Access::read, Elements::bytes, "shares", "array");
+  return !memory.staged() && group.shares(memory.data(), static_cast<std::size_t>(memory.count()));
+}
+
 void PyGroup::destroy() {
   if (state_->destroyed || state_->generation != fork_generation) return;
   state_->destroyed = true;
@@ -224,6 +231,8 @@ void register_group(nb::module_& m) {
           nb::sig("def empty(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = 'float32') -> "
                   "NDArray[Any]"),
           docs::kEmpty);
+  cls.def("shares", &PyGroup::shares, "array"_a.none(), nb::sig("def shares(self, array: Array) -> bool"),
+          docs::kShares);
   cls.def("register", &PyGroup::register_array, "array"_a.none(),
           nb::sig("def register(self, array: Array) -> Registration"), docs::kRegister);
   cls.def("subgroup", &subgroup, "ranks"_a, nb::kw_only(), "timeout"_a = nb::none(),

@@ -41,6 +41,7 @@ class PyGroup {
   const std::shared_ptr<GroupState>& state() const noexcept { return state_; }
 
   std::shared_ptr<PyRegistration> register_array(nb::handle array);
+  bool shares(nb::handle array) const;
   void destroy();
   bool destroyed() const noexcept { return state_->destroyed; }
 

@@ -38,9 +38,9 @@ std::shared_ptr<Adopted> Adopted::of(const at::Tensor& t) {
 }
 
 std::shared_ptr<Adopter> Adopter::from_environment() {
-  const char* text = std::getenv("UNISONO_SHARE_TENSORS");
+  const char* text = std::getenv("UNISONO_SHARE_MEMORY");
   const std::string_view chosen = text == nullptr || *text == '\0' ? "1" : text;
-  TORCH_CHECK(chosen == "0" || chosen == "1", "unisono: UNISONO_SHARE_TENSORS=", chosen, " is neither 0 nor 1");
+  TORCH_CHECK(chosen == "0" || chosen == "1", "unisono: UNISONO_SHARE_MEMORY=", chosen, " is neither 0 nor 1");
   return std::make_shared<Adopter>(chosen == "1");
 }
 
@@ -94,7 +94,7 @@ void Adopter::adopt(const std::shared_ptr<World>& world, int ranks, Adopted& rec
     record.total_ = total_;
     *total_ += record.bytes_;
     LOG(INFO) << "unisono: collectives came back to a tensor of " << record.bytes_ << " bytes " << record.uses_
-              << " times: its memory is shared with the ranks of this host (UNISONO_SHARE_TENSORS=0 keeps it private)";
+              << " times: its memory is shared with the ranks of this host (UNISONO_SHARE_MEMORY=0 keeps it private)";
   } catch (const SystemError& e) {  // no room, for now
     record.uses_ = 0;
     LOG(INFO) << "unisono: the memory of a tensor of " << record.bytes_ << " bytes is private for now: " << e.what();

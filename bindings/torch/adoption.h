@@ -1,6 +1,6 @@
 #pragma once
 /// Tensors that collectives come back to: their memory becomes shared memory where it is, so that programs which know nothing of
-/// shared_allocator() have its speed, too. docs/design/0012-tensors-that-come-back.md says why that is safe for tensors.
+/// shared_allocator() have its speed, too. docs/design/0012-memory-that-comes-back.md says why that is safe for tensors.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
@@ -44,7 +44,7 @@ class Adopted {
 /// Decides which storages are worth it. One for the process. Thread-safety: any thread.
 class Adopter {
  public:
-  /// Nothing is adopted with UNISONO_SHARE_TENSORS=0.
+  /// Nothing is adopted with UNISONO_SHARE_MEMORY=0.
   static std::shared_ptr<Adopter> from_environment();
   explicit Adopter(bool enabled) : enabled_(enabled) {}
 

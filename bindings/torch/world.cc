@@ -41,6 +41,7 @@ std::shared_ptr<World> make_world(TorchStore& store, int rank, int size, Duratio
   config.rank = rank;
   config.size = size;
   config.timeout = timeout;
+  config.share_memory = false;  // of tensors we know more, and see to it ourselves (adoption.h)
   config.init_timeout = std::min(config.init_timeout, timeout);
   if (config.secret.empty() && size > 1) {
     config.secret = agree_on_secret(store, rank, config.init_timeout);

@@ -18,6 +18,7 @@ struct Query {
 };
 static_assert(sizeof(Query) == 104);
 constexpr std::uint64_t kReadable = 1, kWritable = 2, kExecutable = 4, kShared = 8;
+constexpr std::uint64_t kOrTheNext = 16;
 constexpr unsigned long kAsk = _IOWR('f', 17, Query);
 
 }  // namespace
@@ -25,13 +26,14 @@ constexpr unsigned long kAsk = _IOWR('f', 17, Query);
 MapQuery MapQuery::open() noexcept {
   MapQuery made;
   made.file_ = Fd(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
-  if (made.file_ && !made.at(reinterpret_cast<std::uintptr_t>(&made))) made.file_.reset();
+  if (made.file_ && !made.from(reinterpret_cast<std::uintptr_t>(&made))) made.file_.reset();
   return made;
 }
 
-std::optional<Mapping> MapQuery::at(std::uintptr_t address) const noexcept {
+std::optional<Mapping> MapQuery::from(std::uintptr_t address) const noexcept {
   Query q{};
   q.size = sizeof q;
+  q.flags = kOrTheNext;
   q.address = address;
   if (::ioctl(file_.get(), kAsk, &q) != 0) return std::nullopt;
   Mapping m;

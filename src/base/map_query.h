@@ -16,8 +16,8 @@ class MapQuery {
   /// One that cannot answer where the system has no such call, or there is no descriptor left.
   static MapQuery open() noexcept;
   explicit operator bool() const noexcept { return static_cast<bool>(file_); }
-  /// The mapping that contains `address`, without name and flags; nothing when there is none. Only when it can answer.
-  std::optional<Mapping> at(std::uintptr_t address) const noexcept;
+  /// The mapping that contains `address`, or else the first one behind it, without name and flags; nothing when there is none. Only when it can answer.
+  std::optional<Mapping> from(std::uintptr_t address) const noexcept;
 
  private:
   Fd file_;

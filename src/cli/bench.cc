@@ -33,7 +33,7 @@ struct Arguments {
   std::string collective;
   std::optional<int> ranks;
   std::vector<std::string> sizes = {"8", "64K", "1M", "64M"};
-  std::string dtype = "f32", op = "sum", transport, json, memory = "private";
+  std::string dtype = "f32", op = "sum", transport, json, memory = "ordinary";
   int root = 0;
   MeasureOptions measure;
   bool is_rank = false;  ///< started by ourselves
@@ -68,10 +68,11 @@ Status check_algorithm(Collective collective, const std::string& name) {
 
 /// The collectives and sizes to tune. It is the layout's tables that are tuned: roots, types and operations have no say in them.
 Status understand_tuning(const Arguments& a, Bench& bench) {
-  if (!a.measure.algorithm.empty() || a.root != 0 || a.dtype != "f32" || a.op != "sum" || a.memory != "private" ||
+  if (!a.measure.algorithm.empty() || a.root != 0 || a.dtype != "f32" || a.op != "sum" || a.memory != "ordinary" ||
       a.measure.check || a.measure.iterations)
     return Status::invalid(
-        "--tune measures all algorithms, root 0, f32 and sum, both kinds of memory: of the other options it takes a "
+        "--tune measures all algorithms, root 0, f32 and sum, private and shared memory: of the other options it takes "
+        "a "
         "collective, -n, --sizes, --seconds, --transport, --json and --plot");
   for (int c = 0; c < kCollectives; c++)
     if (a.collective.empty() || bench.problem.collective == static_cast<Collective>(c))
@@ -157,9 +158,12 @@ std::string algorithm_of(const Group& group, const Config& config, const Problem
 
 BenchRow measure_row(const Group& group, const Config& config, const Problem& p, const MeasureOptions& options,
                      BenchMemory& memory) {
-  BenchRow row{p, algorithm_of(group, config, p, options, memory.shared()), std::string(group.transport()), {}, {}};
+  BenchRow row{p, {}, std::string(group.transport()), {}, {}};
   row.out_of_place = measure(group, p, false, options, memory);
   if (has_in_place(p.collective)) row.in_place = measure(group, p, true, options, memory);
+  const bool shared =
+      memory.input() != nullptr && group.shares(memory.input(), 1);  // ordinary memory is by now, or is not
+  row.algorithm = algorithm_of(group, config, p, options, shared);
   return row;
 }
 
@@ -175,6 +179,7 @@ int write_json(const std::string& path, const std::vector<BenchRow>& rows) {
 /// One rank of the benchmark.
 int run_rank(const Arguments& a, Bench bench) {
   Config config = Config::from_env();
+  if (a.memory == "private" || a.tune) config.share_memory = false;
   if (!a.transport.empty()) config.transport = a.transport;
   Group group = init(config);
   if (a.tune) {
@@ -278,9 +283,10 @@ void add_bench(CLI::App& app, int& status) {
   command
       ->add_option(
           "--memory", a->memory,
-          "where the buffers lie; shared: from Group::allocate, registered: ordinary memory that was registered; both "
-          "so that nothing is copied")
-      ->check(CLI::IsMember({"private", "shared", "registered"}))
+          "where the buffers lie; ordinary: as programs have it, shared by itself once large collectives came back to "
+          "it; private: ordinary memory that stays private; shared: from Group::allocate; registered: ordinary memory "
+          "that was registered. What is shared is not copied")
+      ->check(CLI::IsMember({"ordinary", "private", "shared", "registered"}))
       ->capture_default_str();
   command->add_option("--json", a->json, "write the figures to this file");
   command->add_flag("--check", a->measure.check,

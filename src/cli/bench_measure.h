@@ -13,7 +13,7 @@
 
 namespace unisono::cli {
 
-/// Where buffers lie: ordinary memory, from Group::allocate, or ordinary memory that was registered (Group::register_buffer).
+/// Where buffers lie: ordinary memory, as programs have it; from Group::allocate; or ordinary memory that was registered (Group::register_buffer).
 enum class MemoryKind : std::uint8_t { ordinary, shared, registered };
 
 /// Input and output of the largest problem so far, touched, page-aligned but for registered memory, which begins where malloc would have it.
@@ -27,7 +27,6 @@ class BenchMemory {
   void reserve(std::size_t input_bytes, std::size_t output_bytes);
   std::byte* input() const noexcept { return input_ ? input_->begin : nullptr; }
   std::byte* output() const noexcept { return output_ ? output_->begin : nullptr; }
-  bool shared() const noexcept { return kind_ != MemoryKind::ordinary; }
 
  private:
   struct Free {

@@ -76,7 +76,12 @@ Buffer Group::allocate(std::size_t bytes) const {
 }
 
 Registration Group::register_buffer(void* data, std::size_t bytes) const {
-  return Registration(value_or_throw(detail::RegistrationImpl::create(*need(impl_).parts().context, data, bytes)));
+  return Registration(value_or_throw(need(impl_).parts().context->register_buffer(data, bytes)));
+}
+
+bool Group::shares(const void* data, std::size_t bytes) const {
+  const auto& segment = need(impl_).parts().context->segment;
+  return segment != nullptr && segment->find(data, bytes).offset != 0;
 }
 
 void Group::run(const Call& call) const { need(impl_).run(call); }
@@ -171,7 +176,7 @@ void Group::same_size(std::size_t a, std::size_t b, const char* what) {
 Context::Context(Config config) : impl_(detail::ContextImpl::create(std::move(config), nullptr)) {}
 Buffer Context::allocate(std::size_t bytes) const { return Buffer(value_or_throw(impl_->buffers->allocate(bytes))); }
 Registration Context::register_buffer(void* data, std::size_t bytes) const {
-  return Registration(value_or_throw(detail::RegistrationImpl::create(*impl_, data, bytes)));
+  return Registration(value_or_throw(impl_->register_buffer(data, bytes)));
 }
 const Config& Context::config() const { return impl_->config; }
 

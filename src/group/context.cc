@@ -5,6 +5,7 @@
 
 #include "group/context_impl.h"
 #include "group/home_node.h"
+#include "group/registration.h"
 #include "plan/cost_model.h"
 #include "rendezvous/job_handshake.h"
 
@@ -70,6 +71,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
   if (!transports.empty()) segment = transports.front()->segment();
   if (segment != nullptr) stages = std::make_unique<engine::StagePool>(*segment);
   buffers = std::make_shared<BufferPool>(segment);
+  adopter = std::make_unique<Adopter>(config.share_memory && segment != nullptr && !threads);
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
   messenger->use_streams(engine::Sharing{config.tcp_streams});
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,
@@ -88,6 +90,11 @@ void ContextImpl::share_cores(int ranks, std::size_t processors) {
   most_ranks_ = ranks;
   const int cores = processors == 0 ? engine::usable_cores() : engine::within_quota(static_cast<int>(processors));
   progress->set_policy(engine::wait_policy(cores, ranks, config.spin));
+}
+
+Result<std::shared_ptr<RegistrationImpl>> ContextImpl::register_buffer(void* data, std::size_t bytes) const {
+  if (auto handed_over = adopter->hand_over(static_cast<std::byte*>(data), bytes)) return handed_over;
+  return RegistrationImpl::create(*this, data, bytes);
 }
 
 int ContextImpl::ranks_here() const {

@@ -9,6 +9,7 @@
 #include "base/memory_binder.h"
 #include "engine/domain.h"
 #include "engine/messenger.h"
+#include "group/adopter.h"
 #include "group/buffers.h"
 #include "group/progress.h"
 #include "group/scratch.h"
@@ -37,6 +38,9 @@ class ContextImpl {
   /// group that has the most ranks here.
   void share_cores(int ranks, std::size_t processors);
 
+  /// Memory that the program asks to have shared, whatever was done about it without being asked. The errors of RegistrationImpl::create.
+  Result<std::shared_ptr<RegistrationImpl>> register_buffer(void* data, std::size_t bytes) const;
+
   /// The most ranks of a group of this process that are on this host; at least 1.
   int ranks_here() const;
 
@@ -60,6 +64,7 @@ class ContextImpl {
   std::unique_ptr<engine::StagePool> stages;          ///< likewise; of the segment
   std::shared_ptr<BufferPool> buffers;
   group::ScratchPool scratch;
+  std::unique_ptr<Adopter> adopter;
   std::size_t shared_transport = 0;
   std::unique_ptr<group::Progress> progress;
 

@@ -174,6 +174,7 @@ bool GroupImpl::begin(Pending& p) {
     }
   if (operation_ == nullptr) operation_ = std::make_unique<engine::Operation>(ground());
   const engine::Prepared& prepared = *p.known->prepared;
+  adopt_buffers(p);
   if (!prepared.usual.plan().scratch_extent.empty() || prepared.reads_peers || prepared.rival)
     scratch_ = parts_.context->scratch.take();
   engine::Request request{p.known->prepared, static_cast<const std::byte*>(p.call.input),

@@ -161,6 +161,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   const plan::Algorithm* rival_algorithm(const Pending& pending) const;
   int judge_of(const Call& call) const noexcept;
   void refuse_private_buffers(const Pending& pending, const plan::Plan& plan, const engine::Binding& binding) const;
+  void adopt_buffers(const Pending& pending) const;
   bool let_go(Pending& pending);
   Status check_on(Pending& pending);
   Status annotate(const Status& status, const std::string& what, TimePoint started) const;

@@ -10,7 +10,7 @@
 namespace unisono::detail {
 
 Result<std::shared_ptr<RegistrationImpl>> RegistrationImpl::create(const ContextImpl& context, void* data,
-                                                                   std::size_t bytes) {
+                                                                   std::size_t bytes, transport::Freed freed) {
   auto made = std::make_shared<RegistrationImpl>(static_cast<std::byte*>(data), bytes);
   if (context.segment == nullptr || bytes == 0) return made;
   if (context.segment->find(data, bytes).offset != 0 && context.buffers->find(data) != nullptr) {
@@ -25,7 +25,7 @@ Result<std::shared_ptr<RegistrationImpl>> RegistrationImpl::create(const Context
                     "{} bytes of memory are free",
                     bytes, ranks, free),
         ENOMEM);
-  auto memory = context.segment->register_memory(made->data_, bytes);
+  auto memory = context.segment->register_memory(made->data_, bytes, freed);
   if (!memory)
     return memory.status().with_context(fmt::format("register_buffer: {} bytes at {}", bytes, fmt::ptr(data)));
   made->memory_ = std::move(memory).value();
@@ -37,8 +37,8 @@ RegistrationImpl::~RegistrationImpl() {
   if (memory_ != nullptr) memory_->release();
 }
 
-void RegistrationImpl::discard() noexcept {
-  if (memory_ != nullptr) memory_->release(transport::RegisteredMemory::Contents::dropped);
+void RegistrationImpl::end(transport::RegisteredMemory::Contents contents) noexcept {
+  if (memory_ != nullptr) memory_->release(contents);
   memory_ = nullptr;
   shared_ = false;
 }

@@ -32,6 +32,26 @@ void GroupImpl::refuse_private_buffers(const Pending& p, const plan::Plan& plan,
   check(plan::kExposesOut, p.call.output, binding.out.total(), "the output");
 }
 
+/// Memory that is large, would be reached by peers, and comes back is shared by itself. An operation that has no time to lose does not do that.
+void GroupImpl::adopt_buffers(const Pending& p) const {
+  const engine::Bound& shared = p.known->prepared->shared;
+  if (!shared || p.deadline < saturating_add(p.started, std::chrono::seconds(10))) return;
+  ContextImpl& c = *parts_.context;
+  const std::uint8_t exposed = shared.plan().exposed[static_cast<std::size_t>(rank())];
+  const auto in_bytes = static_cast<std::size_t>(shared.binding.in.total());
+  const auto out_bytes = static_cast<std::size_t>(shared.binding.out.total());
+  const auto* const in = static_cast<const std::byte*>(p.call.input);
+  const auto* const out = static_cast<const std::byte*>(p.call.output);
+  const bool opens_in = (exposed & plan::kExposesIn) != 0, opens_out = (exposed & plan::kExposesOut) != 0;
+  const auto within = [](const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
+    return b <= a && a + a_bytes <= b + b_bytes;
+  };
+  const bool in_in_out = opens_out && within(in, in_bytes, out, out_bytes);
+  if (opens_out && !(opens_in && in_bytes > out_bytes && within(out, out_bytes, in, in_bytes)))
+    c.adopter->begin(c, out, out_bytes);
+  if (opens_in && !in_in_out) c.adopter->begin(c, in, in_bytes);
+}
+
 /// After a failure: whether the caller may have its buffers back. Peers notice within a piece of a step, so this waits for
 /// them; one that is stopped must not hold the caller up for ever, and what it may still write to is then not used for others.
 bool GroupImpl::let_go(Pending& p) {
@@ -43,8 +63,10 @@ bool GroupImpl::let_go(Pending& p) {
   c.log.warn(fmt::format("{} failed, but not all ranks have noticed within a second: they may still access its buffers",
                          describe(p)));
   for (const void* data : {p.call.input, static_cast<const void*>(p.call.output)}) {
+    const auto registered = parts_.domain->find(data, 1).registered;
+    if (registered != nullptr) parts_.domain->keep(registered, p.sequence);
+    c.adopter->withdraw(data);  // who did not ask to share it has it back all the same
     if (auto memory = c.buffers->find(data)) parts_.domain->keep(std::move(memory), p.sequence);
-    if (auto memory = parts_.domain->find(data, 1).registered) parts_.domain->keep(std::move(memory), p.sequence);
   }
   return true;
 }

@@ -91,6 +91,7 @@ Status read_settings(const Environment& environment, Config& c) {
   UNISONO_TRY(read_flag(environment, "UNISONO_ALLOW_INSECURE", c.allow_insecure));
   UNISONO_TRY(read_flag(environment, "UNISONO_DETERMINISTIC", c.deterministic));
   UNISONO_TRY(read_flag(environment, "UNISONO_PEER_MEMORY", c.peer_memory));
+  UNISONO_TRY(read_flag(environment, "UNISONO_SHARE_MEMORY", c.share_memory));
   std::int64_t streams = c.tcp_streams;
   if (auto r = read_integer(environment, "UNISONO_TCP_STREAMS", 1, 4, streams); !r) return r.status();
   c.tcp_streams = static_cast<int>(streams);

@@ -57,16 +57,24 @@ class SharedView {
   virtual bool alive() const noexcept = 0;
 };
 
+/// Whether who has registered memory says so before it is freed, or nobody knows when it is.
+enum class Freed : std::uint8_t { after_release, at_any_time };
+
 /// Memory of a caller that was made part of a segment. Its whole pages are the segment's. Of the parts of pages at its two ends, where other
 /// things lie, too, the segment has copies. Thread-safety: any thread.
 class RegisteredMemory {
  public:
-  enum class Contents : std::uint8_t { kept, dropped };
+  /// What becomes of the caller's pages: private ones with what they contain; private ones with nothing that is defined; they stay the segment's for good.
+  enum class Contents : std::uint8_t { kept, dropped, left };
   /// Gives the segment its pages back; release() comes first.
   virtual ~RegisteredMemory() = default;
-  /// The caller's pages are private again, with what they contain, or with nothing that is defined; what was unmapped since is left alone. Once;
-  /// nothing in a forked child.
+  /// The caller's pages are his again; what was unmapped since is left alone. Once; nothing in a forked child.
   virtual void release(Contents contents = Contents::kept) noexcept = 0;
+  /// How many of its pages still are where they were put. All, where the system cannot tell quickly (before Linux 6.11).
+  enum class Presence : std::uint8_t { all, some, none };
+  virtual Presence presence() const noexcept = 0;
+  /// Whether the process has forked since, and made a copy of it for its child.
+  virtual bool copied_for_child() const noexcept = 0;
   /// Bring what lies at both ends to the copies, or back, as far as it is among the `bytes` at `offset` of the segment.
   virtual void to_segment(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   virtual void from_segment(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
@@ -92,8 +100,10 @@ class SharedSegment {
   /// Give it back; large areas return their pages to the system.
   virtual void release(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   /// Make [data, data + bytes), ordinary private memory, part of the segment: nobody may write to it during the call, nor use it in an operation, nor free it
-  /// before release(). nullptr when there is no whole page in it. InvalidArgument says what it is if it is not ordinary.
-  virtual Result<std::shared_ptr<RegisteredMemory>> register_memory(std::byte* data, std::uint64_t bytes) = 0;
+  /// before release(), unless `freed` says that may happen: then it is not a mistake of which the log speaks. nullptr when there is no whole page in it. InvalidArgument
+  /// says what it is if it is not ordinary.
+  virtual Result<std::shared_ptr<RegisteredMemory>> register_memory(std::byte* data, std::uint64_t bytes,
+                                                                    Freed freed = Freed::after_release) = 0;
   /// Where [data, data + bytes) lies.
   virtual Place find(const void* data, std::uint64_t bytes) const noexcept = 0;
   virtual std::uint64_t allocated() const noexcept = 0;

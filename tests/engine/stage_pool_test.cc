@@ -27,7 +27,8 @@ class Memory final : public transport::SharedSegment {
     EXPECT_EQ(live[offset], bytes);
     live.erase(offset);
   }
-  Result<std::shared_ptr<transport::RegisteredMemory>> register_memory(std::byte*, std::uint64_t) override {
+  Result<std::shared_ptr<transport::RegisteredMemory>> register_memory(std::byte*, std::uint64_t,
+                                                                       transport::Freed) override {
     return Status::invalid("stages are never registered");
   }
   transport::Place find(const void*, std::uint64_t) const noexcept override { return {}; }

@@ -16,7 +16,7 @@ def test_the_third_use_shares_it(tmp_path: Path) -> None:
     assert values(launch(cases.comes_back, 2, tmp_path)) == [[False, False, True, True]] * 2
 
 
-@pytest.mark.parametrize("env", [{"UNISONO_SHARE_TENSORS": "0"}, {"UNISONO_TRANSPORT": "tcp"}], ids=["off", "tcp"])
+@pytest.mark.parametrize("env", [{"UNISONO_SHARE_MEMORY": "0"}, {"UNISONO_TRANSPORT": "tcp"}], ids=["off", "tcp"])
 def test_not_where_it_is_switched_off_or_useless(tmp_path: Path, env: dict[str, str]) -> None:
     assert values(launch(cases.comes_back_private, 2, tmp_path, env=env)) == [[False] * 4] * 2
 

@@ -124,15 +124,24 @@ Status lend(const Lent& lent, int fd, const std::byte* contents) {
                         error);
 }
 
-bool still_there(const Lent& lent, const MapQuery& query) noexcept {
-  if (!query) return true;
-  const std::uintptr_t end = address(lent.at) + lent.bytes;
-  for (std::uintptr_t at = address(lent.at); at < end;) {
-    const auto found = query.at(at);
-    if (!found || !still_lent(*found, lent)) return false;
+RegisteredMemory::Presence presence(const Lent& lent, const MapQuery& query) noexcept {
+  using Presence = RegisteredMemory::Presence;
+  if (!query) return Presence::all;
+  const std::uintptr_t begin = address(lent.at), end = begin + lent.bytes;
+  bool whole = true, any = false;
+  for (std::uintptr_t at = begin; at < end;) {
+    const auto found = query.from(at);  // the next one, where there is a hole
+    if (!found || found->begin >= end) {
+      whole = false;
+      break;
+    }
+    const bool lies_there = still_lent(*found, lent);
+    any |= lies_there;
+    whole &= lies_there && found->begin <= at;
+    if (any && !whole) break;
     at = found->end;
   }
-  return true;
+  return whole ? Presence::all : any ? Presence::some : Presence::none;
 }
 
 int make_private(std::span<const Lent> all, RegisteredMemory::Contents contents) noexcept {

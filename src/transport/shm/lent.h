@@ -28,8 +28,8 @@ Status may_lend(const std::byte* at, std::uint64_t bytes, bool& huge);
 /// nothing, but what they write there meanwhile is lost. After an error the memory is private, with its contents.
 Status lend(const Lent& lent, int fd, const std::byte* contents);
 
-/// Whether all of the file's pages still lie there. Without an answer from `query`: yes.
-bool still_there(const Lent& lent, const MapQuery& query) noexcept;
+/// How many of the file's pages still lie there. Without an answer from `query`: all.
+RegisteredMemory::Presence presence(const Lent& lent, const MapQuery& query) noexcept;
 
 /// Puts private pages with the same contents, or with none, wherever the file's pages still lie at the places of `all`: what their owner has
 /// unmapped, and perhaps uses for something else, is left alone. Allocates no memory of the heap, so it can be called in a forked child. 0, or

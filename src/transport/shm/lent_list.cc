@@ -49,6 +49,7 @@ Status LentList::remove(const Lent& lent, RegisteredMemory::Contents contents) n
 void LentList::before_fork() noexcept {
   mutex_.lock();
   if (all_.empty()) return;
+  forks_.fetch_add(1, std::memory_order_relaxed);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return;  // the child then ends at once
   done_ = {Fd(ends[0]), Fd(ends[1])};

@@ -6,6 +6,8 @@
 /// once stays. It is one list for the process because fork() is one for the process.
 
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
@@ -37,6 +39,8 @@ class LentList {
   }
   /// Private pages again (shm::make_private); those that are not `lent` any more are left alone. After an error they stay shared, and stay in the list.
   Status remove(const Lent& lent, RegisteredMemory::Contents contents) noexcept;
+  /// How often the process has forked while something was lent.
+  std::uint64_t forks() const noexcept { return forks_.load(std::memory_order_relaxed); }
 
  private:
   LentList() = default;
@@ -48,6 +52,7 @@ class LentList {
   std::mutex mutex_;
   bool watching_ = false;  ///< fork() calls us
   std::vector<Lent> all_;
+  std::atomic<std::uint64_t> forks_{0};
   std::array<Fd, 2> done_;  ///< during a fork: the child closes its writing end when it has its copy, or dies
 };
 

@@ -53,7 +53,7 @@ Place RegisteredTable::find(const std::byte* data, std::uint64_t bytes) const no
   if (after == by_begin_.begin()) return {};
   auto found = std::prev(after)->second.lock();
   if (found == nullptr || data >= found->end() || bytes > static_cast<std::uint64_t>(found->end() - data)) return {};
-  if (!found->there(query_)) {
+  if (shm::presence(found->lent(), query_) != RegisteredMemory::Presence::all) {
     if (found->miss())
       log_.warn(
           fmt::format("memory at {} was registered, but has been freed or unmapped since: collectives on what lies "
@@ -65,24 +65,31 @@ Place RegisteredTable::find(const std::byte* data, std::uint64_t bytes) const no
   return {offset, std::move(found)};
 }
 
+RegisteredMemory::Presence RegisteredTable::presence(const Registered& memory) const noexcept {
+  const std::shared_lock lock(mutex_);
+  return shm::presence(memory.lent(), query_);
+}
+
 // --- one of them -----------------------------------------------------------------------------------------------------
 
-Registered::Registered(std::shared_ptr<Segment> segment, RegisteredTable& table, std::byte* data, std::uint64_t bytes)
+Registered::Registered(std::shared_ptr<Segment> segment, RegisteredTable& table, std::byte* data, std::uint64_t bytes,
+                       Freed freed)
     : segment_(std::move(segment)),
       table_(table),
       data_(data),
       bytes_(bytes),
       pages_(page_of(data)),
       pages_bytes_(static_cast<std::uint64_t>(page_of(data + bytes + kPage - 1) - pages_)),
-      owner_(::getpid()) {
+      owner_(::getpid()),
+      missed_(freed == Freed::at_any_time) {
   lent_.at = page_of(data + kPage - 1);
   std::byte* const end = page_of(data + bytes);
   lent_.bytes = end > lent_.at ? static_cast<std::uint64_t>(end - lent_.at) : 0;
 }
 
 Result<std::shared_ptr<Registered>> Registered::create(std::shared_ptr<Segment> segment, RegisteredTable& table,
-                                                       std::byte* data, std::uint64_t bytes) {
-  std::shared_ptr<Registered> made(new Registered(std::move(segment), table, data, bytes));
+                                                       std::byte* data, std::uint64_t bytes, Freed freed) {
+  std::shared_ptr<Registered> made(new Registered(std::move(segment), table, data, bytes, freed));
   if (made->lent_.bytes == 0) return std::shared_ptr<Registered>();
   UNISONO_TRY(made->take_pages());
   if (!table.add(made)) {
@@ -114,6 +121,7 @@ Status Registered::take_pages() {
   };
   const Status lent = LentList::of_process().add(lent_, segment_->fd(), segment_->base() + lent_.offset, prepare);
   released_ = !lent.ok();
+  forks_ = LentList::of_process().forks();
   return lent;
 }
 
@@ -128,11 +136,17 @@ void Registered::release(Contents contents) noexcept {
     if (std::exchange(released_, true)) return;
   }
   table_.remove(*this);
+  if (contents == Contents::left) {
+    stuck_ = true;
+    return;
+  }
   if (const Status status = LentList::of_process().remove(lent_, contents); !status) {
     stuck_ = true;
     segment_->log().error(status.message());
   }
 }
+
+bool Registered::copied_for_child() const noexcept { return LentList::of_process().forks() != forks_; }
 
 /// What of an edge lies among the `bytes` at `offset` of the segment.
 Registered::Edge Registered::part_of(const Edge& edge, std::uint64_t offset, std::uint64_t bytes) const noexcept {

@@ -30,6 +30,7 @@ class RegisteredTable {
   /// Nothing as well for memory that its owner has unmapped without releasing it (where the system can tell quickly: Linux 6.11): what lies there
   /// now is not what was registered. The log says so, once for each.
   Place find(const std::byte* data, std::uint64_t bytes) const noexcept;
+  RegisteredMemory::Presence presence(const Registered& memory) const noexcept;
 
  private:
   mutable std::shared_mutex mutex_;
@@ -43,18 +44,19 @@ class Registered final : public RegisteredMemory {
  public:
   /// nullptr when there is no whole page in [data, data + bytes). `table` is the segment's.
   static Result<std::shared_ptr<Registered>> create(std::shared_ptr<Segment> segment, RegisteredTable& table,
-                                                    std::byte* data, std::uint64_t bytes);
+                                                    std::byte* data, std::uint64_t bytes, Freed freed);
   ~Registered() override;
   Registered(const Registered&) = delete;
   Registered& operator=(const Registered&) = delete;
 
   void release(Contents contents = Contents::kept) noexcept override;
+  Presence presence() const noexcept override { return table_.presence(*this); }
+  bool copied_for_child() const noexcept override;
   void to_segment(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   void from_segment(std::uint64_t offset, std::uint64_t bytes) noexcept override;
 
-  /// Whether its pages still are where they were put.
-  bool there(const MapQuery& query) const noexcept { return still_there(lent_, query); }
-  /// True once.
+  const Lent& lent() const noexcept { return lent_; }
+  /// True once, if it is a mistake that it has been freed.
   bool miss() noexcept { return !missed_.exchange(true); }
   const std::byte* begin() const noexcept { return data_; }
   const std::byte* end() const noexcept { return data_ + bytes_; }
@@ -70,7 +72,8 @@ class Registered final : public RegisteredMemory {
     std::byte* copy = nullptr;
     std::uint64_t bytes = 0;
   };
-  Registered(std::shared_ptr<Segment> segment, RegisteredTable& table, std::byte* data, std::uint64_t bytes);
+  Registered(std::shared_ptr<Segment> segment, RegisteredTable& table, std::byte* data, std::uint64_t bytes,
+             Freed freed);
   Status take_pages();
   Edge part_of(const Edge& edge, std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
@@ -83,9 +86,10 @@ class Registered final : public RegisteredMemory {
   std::uint64_t pages_offset_ = 0, offset_ = 0;  ///< of the pages, and of the data, in the segment; 0: not yet
   Lent lent_;                                    ///< the whole pages
   int owner_;                                    ///< process id
-  bool released_ = false, stuck_ = false;        ///< stuck: private pages could not be had
+  std::uint64_t forks_ = 0;                      ///< of the process, before it was there
+  bool released_ = false, stuck_ = false;        ///< stuck: private pages could not be had, or were not wanted
   std::mutex mutex_;                             ///< of what lies at the edges
-  std::atomic<bool> missed_{false};              ///< the log has said that its pages are gone
+  std::atomic<bool> missed_{false};              ///< the log has said that its pages are gone, or need not
   std::array<Edge, 2> edges_;
 };
 

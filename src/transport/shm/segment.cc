@@ -175,8 +175,8 @@ void Segment::release(std::uint64_t offset, std::uint64_t bytes) noexcept {
   pages_.give(std::move(node));
 }
 
-Result<std::shared_ptr<RegisteredMemory>> Segment::register_memory(std::byte* data, std::uint64_t bytes) {
-  auto made = Registered::create(shared_from_this(), registered_, data, bytes);
+Result<std::shared_ptr<RegisteredMemory>> Segment::register_memory(std::byte* data, std::uint64_t bytes, Freed freed) {
+  auto made = Registered::create(shared_from_this(), registered_, data, bytes, freed);
   if (!made) return made.status();
   return std::shared_ptr<RegisteredMemory>(std::move(made).value());
 }

@@ -37,7 +37,8 @@ class Segment final : public SharedSegment, public std::enable_shared_from_this<
   /// As allocate_buffer(), at an offset that can lie on huge pages where `like` can.
   Result<std::uint64_t> allocate_like(const std::byte* like, std::uint64_t bytes);
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept override;
-  Result<std::shared_ptr<RegisteredMemory>> register_memory(std::byte* data, std::uint64_t bytes) override;
+  Result<std::shared_ptr<RegisteredMemory>> register_memory(std::byte* data, std::uint64_t bytes,
+                                                            Freed freed = Freed::after_release) override;
   Place find(const void* data, std::uint64_t bytes) const noexcept override;
   std::uint64_t allocated() const noexcept override { return allocated_.load(std::memory_order_relaxed); }
 
