@@ -67,7 +67,8 @@ void Operation::lay_out() {
                      ? ground_.domain->slice_bytes(
                            static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)), largest)
                      : network_slice(ground_, plan.collective, largest);
-  large_ = binding.out.total() * ground_.size >= kBeyondCaches;
+  // Who has no output writes to the root's.
+  large_ = (binding.out.total() > 0 ? binding.out : binding.in).total() * ground_.size >= kBeyondCaches;
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
   const auto slots = static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow));

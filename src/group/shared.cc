@@ -46,10 +46,10 @@ void GroupImpl::adopt_buffers(const Pending& p) const {
   const auto within = [](const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
     return b <= a && a + a_bytes <= b + b_bytes;
   };
-  const bool in_in_out = opens_out && within(in, in_bytes, out, out_bytes);
-  if (opens_out && !(opens_in && in_bytes > out_bytes && within(out, out_bytes, in, in_bytes)))
-    c.adopter->begin(c, out, out_bytes);
-  if (opens_in && !in_in_out) c.adopter->begin(c, in, in_bytes);
+  // In place one is a part of the other, and the whole is this operation's.
+  const bool around_in = within(in, in_bytes, out, out_bytes), around_out = within(out, out_bytes, in, in_bytes);
+  if (around_in ? opens_in || opens_out : opens_out && !around_out) c.adopter->begin(c, out, out_bytes);
+  if (!around_in && (opens_in || (around_out && opens_out))) c.adopter->begin(c, in, in_bytes);
 }
 
 /// After a failure: whether the caller may have its buffers back. Peers notice within a piece of a step, so this waits for

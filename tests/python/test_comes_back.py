@@ -48,7 +48,7 @@ def test_not_where_it_is_switched_off_or_useless() -> None:
 def every_collective(world: Group) -> dict[str, list[bool]]:
     n, r, shared = world.size, world.rank, {}
     part = (10 << 20) // n // 1024 * 1024
-    for name in ("all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter"):
+    for name in ("all_gather", "in place", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter"):
         one, all_of_them = np.zeros(part, np.float32), np.zeros((n, part), np.float32)
         other = np.zeros((n, part), np.float32)
         ranks = np.arange(n, dtype=np.float32)[:, None]
@@ -56,6 +56,11 @@ def every_collective(world: Group) -> dict[str, list[bool]]:
             one[:] = r + use
             if name == "all_gather":
                 world.all_gather(one, all_of_them)
+                assert (all_of_them == ranks + use).all()
+            elif name == "in place":
+                all_of_them[:] = -1
+                all_of_them[r] = r + use
+                world.all_gather(all_of_them[r], all_of_them)
                 assert (all_of_them == ranks + use).all()
             elif name == "reduce_scatter":
                 all_of_them[:] = ranks + use
@@ -90,6 +95,7 @@ def test_what_others_reach_is_shared() -> None:
     for rank, got in enumerate(results):
         root = rank == 1
         assert got["all_gather"][0], rank
+        assert got["in place"][1], rank
         assert got["reduce_scatter"][1], rank
         assert got["all_to_all"][1], rank
         assert got["broadcast"][1], rank
