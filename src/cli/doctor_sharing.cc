@@ -15,9 +15,13 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "base/device_memory.h"
 #include "base/fd.h"
 #include "base/handshake.h"
+#include "base/malloc_mapping.h"
+#include "base/map_query.h"
 #include "cli/doctor_probes.h"
 #include "rendezvous/host_identity.h"
 
@@ -138,6 +142,15 @@ std::string try_cross_memory() {
   return outcome;
 }
 
+/// Why large arrays are not shared by themselves, or empty (group/adopter.h).
+std::string private_memory_stays() {
+  if (!MapQuery::open()) return "this system cannot tell quickly what has been freed (Linux 6.11 can)";
+  constexpr std::size_t kLarge = 40 << 20;  // more than malloc takes from its heap
+  const std::vector<std::byte> large(kLarge);
+  if (mapped_by_malloc(large.data()) == 0) return "malloc is not glibc's here, or process_vm_readv is forbidden";
+  return device_with_memory();
+}
+
 void add(Findings& findings, const char* name, const std::string& failure, const char* works, const char* advice) {
   if (failure.empty())
     findings.push_back({kGroup, name, Health::good, works, ""});
@@ -160,9 +173,18 @@ void examine_shared_memory(Findings& findings) {
   const std::string cross = try_cross_memory();
   std::string scope;
   std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
-  findings.push_back({kGroup, "cross memory", Health::note,
-                      fmt::format("{}{} (not needed)", cross.empty() ? "process_vm_readv of a child works" : cross,
-                                  scope.empty() ? "" : ", ptrace_scope " + scope),
+  findings.push_back(
+      {kGroup, "cross memory", Health::note,
+       fmt::format("{}{}",
+                   cross.empty() ? "process_vm_readv of a child works: what is private may be copied once"
+                                 : cross + ": what is private is copied twice",
+                   scope.empty() ? "" : ", ptrace_scope " + scope),
+       ""});
+  const std::string private_for = private_memory_stays();
+  findings.push_back({kGroup, "large arrays", Health::note,
+                      private_for.empty()
+                          ? "are shared by themselves once collectives came back to them, and not copied then"
+                          : private_for + ": they are copied, unless they are registered or from Group::allocate",
                       ""});
   const auto here = rendezvous::this_host();
   if (!here)

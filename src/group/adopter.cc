@@ -16,13 +16,18 @@ namespace {
 
 using Presence = transport::RegisteredMemory::Presence;
 
-constexpr std::size_t kLeast = 256 << 10;  // below, a call gains less than its part of finding out what the memory is
-constexpr std::uint64_t kWorth = 128ULL << 20;  // bytes of collectives that pay for registering, whatever the size
-constexpr std::uint64_t kPatience =
-    8;                               // so many times as often must come back what was refused, or freed soon, last time
-constexpr std::uint64_t kPaid = 16;  // uses: registering was worth while, though it has been freed
-constexpr std::uint64_t kLookEvery = 16;      // calls: whether something has been freed
-constexpr std::size_t kMostCandidates = 256;  // then all are forgotten: few programs have so many that come back
+/// A smaller request seldom has a mapping of its own.
+constexpr std::size_t kLeast = 128 << 10;
+/// Bytes of collectives that pay for registering, whatever the size.
+constexpr std::uint64_t kWorth = 128ULL << 20;
+/// So many times as often must come back what was refused, or freed soon, last time.
+constexpr std::uint64_t kPatience = 8;
+/// Uses after which registering was worth while, though it has been freed.
+constexpr std::uint64_t kPaid = 16;
+/// With one call in so many it is asked what has been freed.
+constexpr std::uint64_t kLookEvery = 16;
+/// Then all are forgotten: few programs have so many that come back.
+constexpr std::size_t kMostCandidates = 256;
 
 std::uint64_t machine_memory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));

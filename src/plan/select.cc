@@ -117,7 +117,7 @@ std::string_view declines(const Algorithm& algorithm, const Question& q) {
   if (needs_one_host(algorithm.place) && !q.one_host)
     return "it needs shared memory, and not all ranks are on one host";
   if (algorithm.place == Place::shared_buffers && !q.shared_buffers)
-    return "it needs buffers that unisono allocated (Group::allocate)";
+    return "it needs shared buffers (Group::allocate, registered, or large and used a few times)";
   if (algorithm.place == Place::peer_memory && !q.peer_memory)
     return "not all ranks may read each other's memory (process_vm_readv)";
   if (algorithm.place == Place::several_hosts && !q.several_hosts)

@@ -34,7 +34,7 @@ def test_here_nothing_is_missing() -> None:
     """Where the tests run, ranks can share memory."""
     result = doctor()
     assert result.returncode == 0, result.stdout
-    for word in ("memfd", "seals", "pidfd", "loopback", "cores", "within this host"):
+    for word in ("memfd", "seals", "pidfd", "large arrays", "loopback", "cores", "within this host"):
         assert word in result.stdout
     assert "missing" not in result.stdout.replace("everything needed is there", "")
 

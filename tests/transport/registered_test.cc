@@ -121,6 +121,47 @@ TEST(Registered, ContentsAreNotBroughtAlongWhenTheyAreDropped) {
   EXPECT_TRUE(segment->register_memory(data, 4 << 20).ok()) << "ordinary memory again";
 }
 
+TEST(Registered, PagesThatAreLeftStayWhereTheyAre) {
+  const Pages pages(5 << 20);
+  const auto before = pattern(4 << 20, 5);
+  std::byte* const data = pages.at() + 100;
+  std::memcpy(data, before.data(), before.size());
+  {
+    auto segment = make_segment();
+    const std::uint64_t allocated = segment->allocated();
+    auto memory = segment->register_memory(data, 4 << 20);
+    ASSERT_TRUE(memory.ok());
+    (*memory)->release(RegisteredMemory::Contents::left);
+    EXPECT_EQ(segment->find(data, 1).offset, 0u) << "operations copy it";
+    memory = std::shared_ptr<RegisteredMemory>();
+    EXPECT_GE(segment->allocated(), allocated + (4 << 20)) << "nobody else gets them";
+  }
+  EXPECT_TRUE(is_shared(data + kPage));
+  EXPECT_EQ(std::memcmp(data, before.data(), before.size()), 0) << "without the segment, too";
+  data[2 << 20] = std::byte{99};
+  EXPECT_EQ(in_child([&] { return is_shared(data + kPage) || data[2 << 20] != std::byte{99} ? 1 : 0; }), 0)
+      << "a child still gets a copy of its own";
+}
+
+TEST(Registered, SaysWhatIsLeftOfIt) {
+  using Presence = RegisteredMemory::Presence;
+  if (!MapQuery::open()) GTEST_SKIP() << "before Linux 6.11";
+  auto segment = make_segment();
+  Pages pages(16 * kPage);
+  auto memory = segment->register_memory(pages.at(), 16 * kPage, Freed::at_any_time);
+  ASSERT_TRUE(memory.ok());
+  EXPECT_EQ((*memory)->presence(), Presence::all);
+  ASSERT_EQ(::munmap(pages.at() + 12 * kPage, 4 * kPage), 0);
+  EXPECT_EQ((*memory)->presence(), Presence::some);
+  ASSERT_EQ(::munmap(pages.at(), 8 * kPage), 0);
+  EXPECT_EQ((*memory)->presence(), Presence::some) << "in the middle";
+  constexpr int kOther = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  ASSERT_EQ(::mmap(pages.at(), 16 * kPage, PROT_READ | PROT_WRITE, kOther, -1, 0), pages.at());
+  EXPECT_EQ((*memory)->presence(), Presence::none) << "something else lies there";
+  ASSERT_EQ(::munmap(pages.at(), 16 * kPage), 0);
+  EXPECT_EQ((*memory)->presence(), Presence::none);
+}
+
 TEST(Registered, GivesItsPagesBack) {
   auto segment = make_segment();
   const Pages pages(9 << 20);
