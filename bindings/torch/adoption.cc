@@ -13,7 +13,7 @@
 namespace unisono::torch_backend {
 namespace {
 
-constexpr std::size_t kLeast = 1 << 20;         // below, staging costs less than finding out what the memory is
+constexpr std::size_t kLeast = 256 << 10;       // below, staging costs less than finding out what the memory is
 constexpr std::uint64_t kUses = 3;              // what has come back twice will come again
 constexpr std::uint64_t kWorth = 128ULL << 20;  // bytes of collectives that pay for registering, whatever the size
 
