@@ -53,3 +53,10 @@ if grep -E 'unisono::(base|kernels|plan|transport|rendezvous|engine|group|cli)::
   fail "the library exports the internals above"
 fi
 echo "- ok: $(wc -l < "$scratch/symbols") symbols"
+
+# What builds with one CMake another may refuse: the system's, which is not always the first in the path.
+system=/usr/bin/cmake
+if [[ -x $system && "$("$system" --version)" != "$(cmake --version)" ]]; then
+  echo "- $("$system" --version | head -n 1): the system's configures it, too"
+  "$system" --preset release -B "$scratch/system" -DUNISONO_TESTS=OFF > "$scratch/log" 2>&1 || { cat "$scratch/log"; fail "configuration"; }
+fi
