@@ -87,6 +87,7 @@ void Adopter::adopt(const std::shared_ptr<World>& world, int ranks, Adopted& rec
   try {
     if (*total_ + record.bytes_ > machine_memory() / 8 / static_cast<std::uint64_t>(ranks))
       throw SystemError("an eighth of the machine's memory is shared by itself already", ENOMEM);
+    TORCH_CHECK(world->context.on_one_node(), "it may lie on several NUMA nodes, and would come to lie on one");
     TORCH_CHECK(!t.is_pinned(), "a device may read or write it (it is pinned)");
     record.registration_ = world->context.register_buffer(record.memory_.get(), record.bytes_);
     record.shared_ = record.registration_.shared();

@@ -271,6 +271,9 @@ class UNISONO_API Context {
   /// As Group::register_buffer; for all groups of this context.
   [[nodiscard]] Registration register_buffer(void* data, std::size_t bytes) const;
   const Config& config() const;
+  /// Whether this process's threads may run on one NUMA node only, or the host has no more: otherwise its memory may lie on several, and what it
+  /// registers comes to lie on one.
+  bool on_one_node() const;
 
  private:
   std::shared_ptr<detail::ContextImpl> impl_;

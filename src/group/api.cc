@@ -179,6 +179,7 @@ Registration Context::register_buffer(void* data, std::size_t bytes) const {
   return Registration(value_or_throw(impl_->register_buffer(data, bytes)));
 }
 const Config& Context::config() const { return impl_->config; }
+bool Context::on_one_node() const { return !impl_->spread; }
 
 Group Context::create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name) const {
   return Group(detail::join(impl_, std::move(store), rank, size, name));

@@ -55,7 +55,9 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
     throw_status(constants.status().with_context("UNISONO_CONSTANTS"));
   auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
   handshake = rendezvous::make_handshake_factory(self, config.job, std::move(secret));
-  if (const auto node = home_node(config, log)) home = MemoryHome{*node, std::move(binder)};
+  const HomeNode here = home_node(config, log);
+  if (here.node) home = MemoryHome{*here.node, std::move(binder)};
+  spread = here.spread;
   std::vector<std::unique_ptr<Transport>> transports;
   if (threads) {
     transports.push_back(value_or_throw(wrap(hub->make(setup_for(*this, {}), *poller))));
@@ -71,7 +73,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
   if (!transports.empty()) segment = transports.front()->segment();
   if (segment != nullptr) stages = std::make_unique<engine::StagePool>(*segment);
   buffers = std::make_shared<BufferPool>(segment);
-  adopter = std::make_unique<Adopter>(config.share_memory && segment != nullptr && !threads);
+  adopter = std::make_unique<Adopter>(config.share_memory && segment != nullptr && !threads && !spread);
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
   messenger->use_streams(engine::Sharing{config.tcp_streams});
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,

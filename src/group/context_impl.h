@@ -56,6 +56,7 @@ class ContextImpl {
   rendezvous::HostIdentity host;
   bool threads = false;            ///< ranks are threads
   std::optional<MemoryHome> home;  ///< the NUMA node that this rank is on, if the host has several
+  bool spread = false;             ///< over several of them: what is registered would come to lie on one
   std::shared_ptr<HandshakeFactory> handshake;
   std::shared_ptr<transport::InprocHub> hub;
   std::unique_ptr<transport::Poller> poller;

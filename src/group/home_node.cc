@@ -6,7 +6,8 @@ namespace unisono::detail {
 
 namespace {
 
-HostTopology topology_of(const Config& config, const Logger& log) {
+/// None when nobody can tell.
+std::optional<HostTopology> topology_of(const Config& config, const Logger& log) {
   if (!config.topology.empty()) {
     const auto pretended = synthetic_topology(config.topology);
     if (!pretended) throw_status(pretended.status().with_context("UNISONO_TOPOLOGY"));
@@ -16,22 +17,23 @@ HostTopology topology_of(const Config& config, const Logger& log) {
   const auto& found = this_host_topology();
   if (found) return *found;
   log.warn(fmt::format("memory is placed on no NUMA node in particular: {}", found.status().message()));
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<int> home_node(const Config& config, const Logger& log) {
-  const HostTopology topology = topology_of(config, log);
-  if (topology.nodes().empty()) return std::nullopt;
+HomeNode home_node(const Config& config, const Logger& log) {
+  const auto topology = topology_of(config, log);
+  if (!topology) return {std::nullopt, true};
+  if (topology->nodes().empty()) return {};
   const std::vector<int> cpus = usable_cpus();
-  const auto node = topology.node_of(cpus);
+  const auto node = topology->node_of(cpus);
   if (!node)
     log.info(
         fmt::format("memory is placed on no NUMA node in particular: processors {} are not all on one node ({}). Bind "
                     "each rank to the cores of one, for example with taskset or numactl",
-                    ranges_text(cpus), to_text(topology)));
-  return node;
+                    ranges_text(cpus), to_text(*topology)));
+  return {node, !node.has_value()};
 }
 
 }  // namespace unisono::detail

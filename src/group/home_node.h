@@ -9,8 +9,13 @@
 
 namespace unisono::detail {
 
-/// The system's number of the node that has all the processors that the calling thread may use; nothing where the host is one node, and, with a
-/// line in the log, where they are on several or nobody can tell. Throws InvalidArgument when UNISONO_TOPOLOGY is not a topology.
-std::optional<int> home_node(const Config& config, const Logger& log);
+/// Where the processors are that the calling thread may use.
+struct HomeNode {
+  std::optional<int> node;  ///< the system's number of the one that has them all; none where the host is one node
+  bool spread = false;      ///< on several, or nobody can tell: then memory may lie on several, too
+};
+
+/// With a line in the log where they are spread. Throws InvalidArgument when UNISONO_TOPOLOGY is not a topology.
+HomeNode home_node(const Config& config, const Logger& log);
 
 }  // namespace unisono::detail

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pytest
 import unisono
 from harness import launch
 
@@ -43,6 +44,16 @@ def test_it_is_shared_when_that_pays() -> None:
 def test_not_where_it_is_switched_off_or_useless() -> None:
     for env in ({"UNISONO_SHARE_MEMORY": "0"}, {"UNISONO_TRANSPORT": "tcp"}):
         assert launch(comes_back, 2, env=env).values() == [[False] * 5] * 2, env
+
+
+def test_not_where_it_may_lie_on_several_numa_nodes() -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("with one processor there is no second node")
+    nodes = {"UNISONO_TOPOLOGY": f"numa:2 core:{cpus[-1]} pu:1", "UNISONO_LOG": "info"}
+    job = launch(comes_back, 2, env=nodes)
+    assert job.values() == [[False] * 5] * 2
+    assert "are not all on one node" in job.output
 
 
 def every_collective(world: Group) -> dict[str, list[bool]]:
@@ -275,8 +286,6 @@ def with_a_device(world: Group) -> bool:
 
 def test_not_in_a_process_that_has_a_device() -> None:
     if os.geteuid() != 0 or sys.platform != "linux":
-        import pytest
-
         pytest.skip("only root can make a device's file")
     job = launch(with_a_device, 2, env={"UNISONO_LOG": "info"})
     assert job.values() == [False, False]
