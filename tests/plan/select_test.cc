@@ -42,7 +42,8 @@ TEST(Selector, SharedBuffersAreUsedWhereTheyAre) {
   for (const Collective c : {Collective::all_reduce, Collective::gather, Collective::all_to_all}) {
     Question q = question(c, 4, 1 << 20);
     EXPECT_EQ(s.choose(q)->place, Place::shared_memory);
-    EXPECT_THAT(s.explain(q).reason, HasSubstr("it needs shared buffers (Group::allocate, registered, or large and used a few times)"));
+    EXPECT_THAT(s.explain(q).reason,
+                HasSubstr("it needs shared buffers (Group::allocate, registered, or large and used a few times)"));
     q.shared_buffers = true;
     EXPECT_EQ(s.choose(q)->name, "shared");
     q.bytes = 100;
