@@ -129,11 +129,12 @@ void Adopter::drop_freed() noexcept {
   }
 }
 
-void Adopter::withdraw(const void* data) noexcept {
+void Adopter::withdraw(const void* data, std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   for (auto it = adopted_.begin(); it != adopted_.end();) {
     const auto which = it++;
-    if (within(static_cast<const std::byte*>(data), 1, which->first.first, which->first.second)) make_private(which);
+    const auto [begin, size] = which->first;
+    if (within(begin, size, static_cast<const std::byte*>(data), bytes)) make_private(which);
   }
 }
 

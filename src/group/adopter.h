@@ -28,8 +28,8 @@ class Adopter {
   /// else writes there. The third time, and when that was for 128 MiB in all, the memory is registered with the context's segment, which takes
   /// about as long as six copies of it: only what malloc has mapped for this alone, and not in a process that has devices.
   void begin(const ContextImpl& context, const void* data, std::size_t bytes) noexcept;
-  /// A collective has failed, and a peer may still write to its operand at `data`: private again.
-  void withdraw(const void* data) noexcept;
+  /// A collective on [data, data + bytes) has failed, and a peer may still write there: what lies within is private again.
+  void withdraw(const void* data, std::size_t bytes) noexcept;
   /// The program is about to register memory itself. If all of it is shared here, it is registered already, with the rules of what is registered, and this is
   /// it. Otherwise null, and none of it is shared here any more.
   std::shared_ptr<RegistrationImpl> hand_over(std::byte* data, std::size_t bytes);

@@ -63,10 +63,13 @@ bool GroupImpl::let_go(Pending& p) {
   c.log.warn(fmt::format("{} failed, but not all ranks have noticed within a second: they may still access its buffers",
                          describe(p)));
   for (const void* data : {p.call.input, static_cast<const void*>(p.call.output)}) {
-    const auto registered = parts_.domain->find(data, 1).registered;
-    if (registered != nullptr) parts_.domain->keep(registered, p.sequence);
-    c.adopter->withdraw(data);  // who did not ask to share it has it back all the same
     if (auto memory = c.buffers->find(data)) parts_.domain->keep(std::move(memory), p.sequence);
+    if (auto memory = parts_.domain->find(data, 1).registered) parts_.domain->keep(std::move(memory), p.sequence);
+  }
+  if (p.known != nullptr && p.known->prepared->shared) {  // who did not ask to share it has it back all the same
+    const engine::Binding& binding = p.known->prepared->shared.binding;
+    c.adopter->withdraw(p.call.input, static_cast<std::size_t>(binding.in.total()));
+    c.adopter->withdraw(p.call.output, static_cast<std::size_t>(binding.out.total()));
   }
   return true;
 }
