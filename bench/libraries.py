@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).resolve().parent / "peers"
 ROOT = PROGRAMS.parent.parent
-NAMES = ("limit", "ordinary", "unisono", "shared", "registered", "python", "gloo", "openmpi", "mpich")
+NAMES = ("limit", "ordinary", "unisono", "private", "shared", "registered", "python", "gloo", "openmpi", "mpich")
 TIME_LIMIT = 600  # seconds of one turn; a hang is a failure
 
 

@@ -118,7 +118,7 @@ def main() -> None:
     torch.set_num_threads(1)  # a rank is a core
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     meeting = "file://" + os.environ["INIT_FILE"]
-    dist.init_process_group("cpu:unisono", init_method=meeting, rank=rank, world_size=ranks)
+    dist.init_process_group("unisono", init_method=meeting, rank=rank, world_size=ranks)
     gloo = dist.new_group(backend="gloo")
     mode, effort, *sizes = sys.argv[1:]
     for size in sizes:
