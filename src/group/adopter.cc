@@ -8,6 +8,7 @@
 #include "base/device_memory.h"
 #include "base/malloc_mapping.h"
 #include "base/map_query.h"
+#include "base/within.h"
 #include "group/registration.h"
 
 namespace unisono::detail {
@@ -31,11 +32,6 @@ constexpr std::size_t kMostCandidates = 256;
 
 std::uint64_t machine_memory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
-/// Whether [a, a + a_bytes) is a part of [b, b + b_bytes).
-bool within(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) noexcept {
-  return b <= a && a + a_bytes <= b + b_bytes;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/within.h"
 #include "group/group_impl.h"
 
 namespace unisono::detail {
@@ -43,9 +44,6 @@ void GroupImpl::adopt_buffers(const Pending& p) const {
   const auto* const in = static_cast<const std::byte*>(p.call.input);
   const auto* const out = static_cast<const std::byte*>(p.call.output);
   const bool opens_in = (exposed & plan::kExposesIn) != 0, opens_out = (exposed & plan::kExposesOut) != 0;
-  const auto within = [](const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
-    return b <= a && a + a_bytes <= b + b_bytes;
-  };
   // In place one is a part of the other, and the whole is this operation's.
   const bool around_in = within(in, in_bytes, out, out_bytes), around_out = within(out, out_bytes, in, in_bytes);
   if (around_in ? opens_in || opens_out : opens_out && !around_out) c.adopter->begin(c, out, out_bytes);

@@ -178,29 +178,22 @@ def test_arrays_that_do_not_come_back_cost_little() -> None:
 
 
 def forked(world: Group) -> None:
+    from harness.forked import beside_a_child
     from harness.memory import is_shared
 
     x = np.ones(10 << 20, np.float32)
     for _ in range(4):
         world.all_reduce(x)
     assert is_shared(x)
-    ready, go = os.pipe(), os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.write(ready[1], b"x")
-            os.read(go[0], 1)  # parent and peers have written meanwhile
-            assert not is_shared(x)
-            assert (x == world.size**4).all()
-            x[:] = -1
-            status = 0
-        finally:
-            os._exit(status)
-    os.read(ready[0], 1)
-    world.all_reduce(x)
-    os.write(go[1], b"x")
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def child(wait: Any) -> int:
+        wait()  # parent and peers have written meanwhile
+        assert not is_shared(x)
+        assert (x == world.size**4).all()
+        x[:] = -1
+        return 0
+
+    assert beside_a_child(child, lambda: world.all_reduce(x)) == 0
     assert (x == world.size**5).all()
     assert not is_shared(x)  # who forks shares nothing by itself any more
     for _ in range(6):

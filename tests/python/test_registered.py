@@ -157,32 +157,29 @@ def dropped(world: Group) -> None:
 
 
 def forks(world: Group) -> None:
+    from harness.forked import beside_a_child
     from harness.memory import is_shared
 
     x = np.full(700_000, 1.0)
     world.register(x)
     assert is_shared(x)
-    ready, go = os.pipe(), os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
+
+    def child(wait: Any) -> int:
+        assert not is_shared(x)
+        wait()  # the parent has reduced meanwhile, and so have its peers
+        assert (x == 1).all()
+        x[:] = -1
         try:
-            assert not is_shared(x)
-            os.write(ready[1], b"x")
-            os.read(go[0], 1)  # the parent has reduced meanwhile, and so have its peers
-            assert (x == 1).all()
-            x[:] = -1
-            try:
-                world.register(x)
-            except unisono.InvalidArgument as error:
-                status = 0 if "parent" in str(error) else 2
-        finally:
-            os._exit(status)
-    os.read(ready[0], 1)
-    for _ in range(5):
-        world.all_reduce(x, algorithm="shared")
-    os.write(go[1], b"x")
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            world.register(x)
+        except unisono.InvalidArgument as error:
+            return 0 if "parent" in str(error) else 2
+        return 1
+
+    def parent() -> None:
+        for _ in range(5):
+            world.all_reduce(x, algorithm="shared")
+
+    assert beside_a_child(child, parent) == 0
     assert (x == world.size**5).all()
     world.all_reduce(x, "max", algorithm="shared")
     assert (x == world.size**5).all()
