@@ -1,4 +1,4 @@
-// The limit of memory for a collective on f32 among ranks of one host: a team of threads reads every input once and writes every output
+// The limit of memory for a collective on f32 among ranks of one host: as many threads read every input once and write every output
 // once, nothing is copied on the way and nobody waits for anybody. In place, as bench/collectives.py measures: a rank's own block is not moved.
 //   usage: limit COLLECTIVE RANKS SECONDS BYTES...      prints a line of JSON a size, as the other programs here do
 #ifdef __SSE2__
@@ -134,7 +134,8 @@ struct Problem {
 /// The median over rounds, with ordinary stores or such that go around the caches.
 double median_seconds(const Problem& p, const std::vector<Job>& jobs, bool around_caches) {
   const std::size_t lines = std::max<std::size_t>(1, p.bytes / sizeof(Line));
-  const int team = std::min<int>(cores(), static_cast<int>(std::min<std::size_t>(lines, 1024)));
+  // A thread for each rank, as a rank has one core: with more cores than ranks a larger team would be faster than any ranks can be.
+  const int team = std::min({cores(), p.ranks, static_cast<int>(std::min<std::size_t>(lines, 1024))});
   Meeting meeting(team);
   std::atomic<bool> more{true};
   std::vector<double> seconds;
