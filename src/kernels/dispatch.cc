@@ -56,7 +56,7 @@ Sets find_sets() noexcept {
 }
 
 const KernelSet& set_in_use() noexcept {
-  static const KernelSet& chosen = [&]() -> const KernelSet& {
+  static const KernelSet* const chosen = [] {
     const char* wanted = std::getenv("UNISONO_KERNELS");
     const KernelSet& set = choose_kernel_set(wanted == nullptr ? "" : wanted);
     if (wanted != nullptr && *wanted != '\0' && std::string_view(set.name) != wanted) {
@@ -65,9 +65,9 @@ const KernelSet& set_in_use() noexcept {
       Logger().warn("UNISONO_KERNELS=" + std::string(wanted) + " is not something this processor can run; using " +
                     set.name + " (it can run: " + names + ")");
     }
-    return set;
+    return &set;
   }();
-  return chosen;
+  return *chosen;
 }
 
 }  // namespace

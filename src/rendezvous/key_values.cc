@@ -20,7 +20,7 @@ StoreResponse failure(StoreCode code, std::string message) {
   return r;
 }
 
-std::string quoted(std::string_view key) {
+std::string in_quotes(std::string_view key) {
   std::string text = "\"";
   for (const char c : key.substr(0, 200)) {
     const auto u = static_cast<unsigned char>(c);
@@ -42,7 +42,7 @@ Bytes to_bytes(std::string_view text) {
 std::string list_keys(std::span<const std::string> keys) {
   constexpr std::size_t kNamed = 8;
   std::string text = keys.size() == 1 ? "key " : "keys ";
-  for (std::size_t i = 0; i < std::min(keys.size(), kNamed); i++) text += (i ? ", " : "") + quoted(keys[i]);
+  for (std::size_t i = 0; i < std::min(keys.size(), kNamed); i++) text += (i ? ", " : "") + in_quotes(keys[i]);
   if (keys.size() > kNamed) fmt::format_to(std::back_inserter(text), " and {} more", keys.size() - kNamed);
   return text;
 }
@@ -54,11 +54,11 @@ Result<std::int64_t> add_to_text(std::string_view key, std::span<const std::byte
     const auto* end = begin + stored.size();
     const auto [stop, error] = std::from_chars(begin, end, old);
     if (error != std::errc{} || stop != end)
-      return Status::invalid(fmt::format("add to store key {}: its value is not a number", quoted(key)));
+      return Status::invalid(fmt::format("add to store key {}: its value is not a number", in_quotes(key)));
   }
   const auto sum = checked_add(old, delta);
   if (!sum)
-    return Status::invalid(fmt::format("add to store key {}: {} + {} overflows 64 bits", quoted(key), old, delta));
+    return Status::invalid(fmt::format("add to store key {}: {} + {} overflows 64 bits", in_quotes(key), old, delta));
   return *sum;
 }
 
@@ -125,7 +125,7 @@ StoreResponse KeyValues::put(const std::string& key, Bytes value) {
   const std::size_t taken = key.size() + value.size() + kEntryOverhead;
   if (bytes_ - freed + taken > max_bytes_)
     return failure(StoreCode::full, fmt::format("the store is full: {} of {} bytes are taken, key {} needs {} more",
-                                                bytes_, max_bytes_, quoted(key), taken));
+                                                bytes_, max_bytes_, in_quotes(key), taken));
   StoreResponse r;
   r.value = std::make_shared<const Bytes>(std::move(value));
   values_.insert_or_assign(key, r.value);

@@ -26,6 +26,18 @@ struct Operands {
   UNISONO_INLINE char* destination(size_t d, size_t at) const { return static_cast<char*>(dst[d]) + at; }
 };
 
+/// `kCount` vectors of `n` bytes to each destination.
+template <size_t n, size_t kCount>
+UNISONO_INLINE void store_all(const Operands& o, size_t at, const Raw<n>* results) {
+  for (size_t j = 0; j < o.dsts; j++) {
+    char* start = o.destination(j, at);
+    if ((o.around & bit_of(j)) != 0)
+      for (size_t i = 0; i < kCount; i++) store_around<n>(start + i * n, results[i]);
+    else
+      for (size_t i = 0; i < kCount; i++) store<n>(start + i * n, results[i]);
+  }
+}
+
 /// Four vectors at a time from the sources [from, to): the loop over sources costs little beside four loads, and the
 /// sums stay in registers however many sources there are, so f16 and bf16 are rounded once. `sums` holds the four
 /// between two groups of sources.
@@ -53,12 +65,12 @@ UNISONO_INLINE void fold_four(const Operands& o, size_t at, size_t from, size_t 
   if constexpr (kLast) {
     const Raw<n> results[4] = {E::pack(Op::finish(a, divisor)), E::pack(Op::finish(b, divisor)),
                                E::pack(Op::finish(c, divisor)), E::pack(Op::finish(d, divisor))};
-    for (size_t j = 0; j < o.dsts; j++) {
-      char* start = o.destination(j, at);
-      if ((o.around & bit_of(j)) != 0)
-        for (size_t i = 0; i < 4; i++) store_around<n>(start + i * n, results[i]);
-      else
-        for (size_t i = 0; i < 4; i++) store<n>(start + i * n, results[i]);
+    if constexpr (2 * n == kWidth) {
+      // Whole lines: around the caches, two halves of one would go to memory by themselves when it is busy.
+      const Raw<kWidth> joined[2] = {join(results[0], results[1]), join(results[2], results[3])};
+      store_all<kWidth, 2>(o, at, joined);
+    } else {
+      store_all<n, 4>(o, at, results);
     }
   } else {
     sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;

@@ -53,6 +53,19 @@ UNISONO_INLINE void store(char* p, Raw<N> v) {
   __builtin_memcpy(p, &v, N);
 }
 
+/// Half a vector and the half behind it, as one.
+UNISONO_INLINE Raw<kWidth> join(Raw<kWidth / 2> low, Raw<kWidth / 2> high) {
+  using Half = Vec<uint64_t, kWidth / 2>;
+  const auto a = bits<Half>(low), b = bits<Half>(high);
+#if defined(__AVX512F__)
+  return bits<Raw<kWidth>>(__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7));
+#elif defined(__AVX2__)
+  return bits<Raw<kWidth>>(__builtin_shufflevector(a, b, 0, 1, 2, 3));
+#else
+  return bits<Raw<kWidth>>(__builtin_shufflevector(a, b, 0, 1));
+#endif
+}
+
 /// Around the caches: what was there before need not be read. `p` is a multiple of N. Weakly ordered until stores_done().
 template <size_t N>
 UNISONO_INLINE void store_around(char* p, Raw<N> v) {
