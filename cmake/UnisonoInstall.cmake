@@ -31,9 +31,9 @@ function(unisono_install_wheel)
   set_property(TARGET unisono PROPERTY SOVERSION)
   install(TARGETS unisono LIBRARY DESTINATION unisono COMPONENT python)  # beside _core: bindings/CMakeLists.txt
   find_package(Python REQUIRED COMPONENTS Interpreter)
-  # From bin/ to the package: where pip puts it in a virtual environment, in a user's or a system's tree, and on Debian.
+  # From bin/ to the package: where pip puts it in a virtual environment, in a user's or a system's tree, on Debian, and with --target.
   set(python python${Python_VERSION_MAJOR}.${Python_VERSION_MINOR})
-  set(rpath "")
+  set(rpath "$ORIGIN/../unisono")
   foreach(place lib/${python}/site-packages lib64/${python}/site-packages lib/${python}/dist-packages)
     list(APPEND rpath "$ORIGIN/../${place}/unisono")
   endforeach()

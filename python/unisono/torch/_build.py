@@ -117,9 +117,17 @@ def build(ground: Ground, output: Path, jobs: int) -> None:
         made = Path(folder) / output.name
         # No path in it: libunisono.so and torch's libraries are loaded before it, and found by their names.
         link = [*_plain_compiler(), "-shared", "-o", str(made), *map(str, objects)]
-        link += [f"-L{ground.library.parent}", "-lunisono", f"-L{torch / 'lib'}", *LIBRARIES]
+        link += [f"-L{ground.library.parent}", "-lunisono", f"-L{torch / 'lib'}", *LIBRARIES, *_standard_library()]
         _run(link, "linking")
         os.replace(made, output)
+
+
+def _standard_library() -> list[str]:
+    """What to link so that the C++ library is torch's, the shared one. Two copies in one process crash in iostreams."""
+    asked = [*_plain_compiler(), "-print-file-name=libstdc++.so"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    # Where only the static library is meant for linking, the shared one that programs run with is there all the same.
+    return [] if os.path.isabs(found) or "libstdc++" not in found else ["-l:libstdc++.so.6"]
 
 
 def _units(sources: list[Path], folder: Path, count: int = 2) -> list[Path]:
