@@ -30,6 +30,13 @@ Tuned parse_tuned(std::string_view text) {
 }
 
 namespace {
+/// A message costs the cores as much as some 40 KiB, and every round a change of ranks on a core: there a tree, which has the fewest messages and leaves
+/// most ranks idle, is the fastest for long (docs/design/0007-between-hosts.md), and then whatever waits the least.
+constexpr std::string_view kRulesOfTurns =
+    "all_reduce@net[3-4]:0-768K=binomial,768K-3M=direct;"
+    "all_reduce@net[5-8]:0-192K=binomial;"
+    "all_reduce@net[9-16]:0-96K=binomial";
+
 /// By constants that the user set; ContextImpl has refused those that cannot be understood.
 Tuned by_hand(const Config& config, const std::string& topology, const Logger& log) {
   const auto model = plan::parse_cost_model(config.constants);
@@ -44,6 +51,11 @@ Tuned by_hand(const Config& config, const std::string& topology, const Logger& l
   return tuned;
 }
 }  // namespace
+
+void add_rules_of_turns(Tuned& tuned, const Config& config, std::size_t ranks, std::size_t processors) {
+  if (config.deterministic || processors == 0 || ranks <= processors) return;
+  tuned.rules.insert(0, tuned.rules.empty() ? "" : ";").insert(0, kRulesOfTurns);
+}
 
 Tuned look_for_tuned(const Config& config, const std::string& topology, bool several_hosts, const Logger& log) {
   // Deterministic: no algorithm may depend on what was measured, in shared memory either.

@@ -28,7 +28,7 @@ constexpr std::string_view kBuiltIn =
     "all_reduce@shm[3-4]:0-32K=staged_one_shot,32K-=staged_two_shot;"
     "all_reduce@shm[5-8]:0-4K=staged_one_shot,4K-=staged_two_shot;"
     "all_reduce@shm[9-]:0-2K=staged_one_shot,2K-=staged_two_shot;"
-    "all_reduce@net[1-2]:0-2M=recursive_doubling,2M-=ring;"
+    "all_reduce@net[1-2]:0-768K=recursive_doubling,768K-=ring;"
     "all_reduce@net[3-4]:0-32K=recursive_doubling,32K-4M=circulant,4M-=ring;"
     "all_reduce@net[5-8]:0-64K=recursive_doubling,64K-1M=circulant,1M-=ring;"
     "all_reduce@net[9-16]:0-32K=recursive_doubling,32K-2M=circulant,2M-=ring;"

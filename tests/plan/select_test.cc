@@ -56,6 +56,8 @@ TEST(Selector, SharedBuffersAreUsedWhereTheyAre) {
 
 TEST(Selector, FromFewMessagesToFewBytesOverANetwork) {
   const Selector s = table();
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 256 << 10, false))->name, "recursive_doubling");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 1 << 20, false))->name, "ring");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, 8, false))->name, "recursive_doubling");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, 100'000, false))->name, "circulant");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, std::int64_t{1} << 40, false))->name, "ring");

@@ -97,6 +97,23 @@ def test_without_check_says_so(tmp_path: Path) -> None:
     assert [row["wrong"] for row in json.loads(file.read_text())] == [None, None]
 
 
+@pytest.mark.parametrize(("deterministic", "expected"), [("0", ["binomial", "direct"]), ("1", ["direct", "direct"])])
+def test_ranks_that_take_turns_send_few_messages(
+    deterministic: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNISONO_TUNING", "off")
+    monkeypatch.setenv("UNISONO_DETERMINISTIC", deterministic)
+    processors, file = os.sched_getaffinity(0), tmp_path / "rows.json"
+    os.sched_setaffinity(0, {min(processors)})
+    try:
+        job = ("bench", "all_reduce", "-n", "3", "--transport", "tcp", "--sizes", "64K,1M", "--check")
+        done = run(*job, "--json", file, *BRIEF)
+    finally:
+        os.sched_setaffinity(0, processors)
+    assert done.returncode == 0, done.stderr
+    assert [row["algorithm"] for row in json.loads(file.read_text()) if row["in_place"]] == expected
+
+
 @pytest.mark.parametrize(
     "collective", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "scatter"]
 )
