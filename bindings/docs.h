@@ -117,7 +117,7 @@ Not a collective: any rank at any time. Raises SystemError when there is no more
 inline constexpr const char* kShares =
     R"(Whether the other ranks on this host reach an array's memory now, so that collectives on it copy nothing.
 
-It is so of arrays from empty(), of registered ones, and of those that large collectives came back to: their
+It is so of arrays from empty(), of registered ones, and of those that large operations came back to: their
 pages are exchanged for shared ones where they are (docs/design/0012; UNISONO_SHARE_MEMORY=0 refuses).
 
 array: any contiguous one with the buffer protocol or DLPack. Any thread; does not block.)";

@@ -1,5 +1,5 @@
 #pragma once
-/// Tensors that collectives come back to: their memory becomes shared memory where it is, so that programs which know nothing of
+/// Tensors that collectives and messages come back to: their memory becomes shared memory where it is, so that programs which know nothing of
 /// shared_allocator() have its speed, too. docs/design/0012-memory-that-comes-back.md says why that is safe for tensors.
 
 #include <ATen/core/Tensor.h>
@@ -48,9 +48,9 @@ class Adopter {
   static std::shared_ptr<Adopter> from_environment();
   explicit Adopter(bool enabled) : enabled_(enabled) {}
 
-  /// A collective on `t` begins, among `ranks` of this host; what this returns must live until it has ended. `reached`: others of them read or write
+  /// A collective or a message on `t` begins, among `ranks` of this host; what this returns must live until it has ended. `reached`: others of them read or write
   /// all of t when it is shared. The third time, and when that was for 128 MiB in all, t's memory is registered with `world`, which takes about as
-  /// long as six copies of it: only a storage of ordinary memory from torch's own allocator, of 256 KiB and more, which t covers and no other collective uses just
+  /// long as six copies of it: only a storage of ordinary memory from torch's own allocator, of 256 KiB and more, which t covers and no other operation uses just
   /// now; and an eighth of the machine's memory at most, for all ranks together.
   std::shared_ptr<void> begin(const std::shared_ptr<World>& world, int ranks, const at::Tensor& t, bool reached);
   /// The process has forked, and where something was adopted that took a copy for the child: it may do so again, so with the next collective on each of

@@ -165,9 +165,9 @@ std::uint64_t Backend::note(const Operation& operation, milliseconds timeout, in
   return worlds_->record()->begin(std::move(entry));
 }
 
-void Backend::begin_on_memory(Operation& o) {
+void Backend::begin_on_memory(Operation& o, std::pair<bool, bool> reached) {
   if (!adopts_) return;
-  auto [source, landing] = o.reached(rank_);
+  const auto [source, landing] = reached;
   Adopter& adopter = *worlds_->adopter();
   const bool read = o.source.defined(), written = o.landing.defined();
   if (read && written && o.source.storage().is_alias_of(o.landing.storage())) {
@@ -183,7 +183,7 @@ Backend::WorkPtr Backend::launch(Operation operation, bool async, milliseconds t
   Recording recording = Recording::begin(operation.title, operation.inputs);
   operation.call.options.timeout = limit(timeout);
   const std::uint64_t record = note(operation, timeout);
-  begin_on_memory(operation);
+  begin_on_memory(operation, operation.reached(rank_));
   try {
     if (async) {
       const Call call = operation.call;  // its spans keep referring to the operation's vectors, which only change hands

@@ -104,8 +104,9 @@ class Backend final : public c10d::Backend {
   WorkPtr receive(Tensors& tensors, int src, int tag, const char* title, c10d::OpType type);
   WorkPtr message(Operation operation, int peer, const std::function<unisono::Work(const unisono::Options&)>& begin);
   WorkPtr in_flight(Operation operation, Recording recording, unisono::Work work, std::uint64_t record);
-  /// Say that a collective on the operation's memory begins (adoption.h).
-  void begin_on_memory(Operation& operation);
+  /// Say that a collective, or a message, on the operation's memory begins (adoption.h). `reached`: whether others reach what is read, and what is
+  /// written, when that is shared.
+  void begin_on_memory(Operation& operation, std::pair<bool, bool> reached);
   /// An entry in the flight record for an operation that begins.
   std::uint64_t note(const Operation& operation, milliseconds timeout, int peer = -1);
   Duration limit(milliseconds timeout) const;

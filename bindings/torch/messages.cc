@@ -36,6 +36,7 @@ Backend::WorkPtr Backend::message(Operation o, int peer,
   const std::uint64_t record = note(o, c10d::kUnsetTimeout, peer);
   unisono::Options options;
   options.timeout = limit(c10d::kUnsetTimeout);
+  begin_on_memory(o, {true, true});
   try {
     return in_flight(std::move(o), std::move(recording), begin(options), record);
   } catch (const Error&) {

@@ -32,7 +32,7 @@ struct Operation {
   std::vector<at::Tensor> inputs;                   ///< what is read, as the user gave it (profiler) or packed
   at::Tensor source, landing;                       ///< the memory that is read and written
   Outcome outcome;                                  ///< what the future holds
-  std::array<std::shared_ptr<void>, 2> begun;       ///< that a collective on this memory is under way (adoption.h)
+  std::array<std::shared_ptr<void>, 2> begun;       ///< that an operation on this memory is under way (adoption.h)
   std::function<void()> finish;  ///< after success: from the landing to the user's tensors. May be empty
 
   /// What is sent: packed memory.

@@ -42,7 +42,7 @@ struct UNISONO_API Config {
   bool peer_memory =
       true;  ///< UNISONO_PEER_MEMORY=0: do not read other processes' memory (process_vm_readv) where the kernel
              ///< would allow it; one rank's no is everybody's
-  /// UNISONO_SHARE_MEMORY=0: leave memory private that large collectives inside a host come back to. Otherwise its pages are exchanged, where it is, for
+  /// UNISONO_SHARE_MEMORY=0: leave memory private that large collectives and messages inside a host come back to. Otherwise its pages are exchanged, where it is, for
   /// shared ones, where that is safe (docs/design/0012-memory-that-comes-back.md): then they copy nothing. Every rank for itself.
   bool share_memory = true;
   /// UNISONO_TUNING. auto: choose by what was measured for this very layout, and where that is several hosts and nothing was measured,

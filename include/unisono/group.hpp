@@ -135,7 +135,7 @@ class UNISONO_API Group {
     return register_buffer(data.data(), data.size_bytes());
   }
   /// Whether the other ranks on this host reach it now, so that collectives on it copy nothing: from allocate(), registered, or shared by itself
-  /// because large collectives came back to it (Config::share_memory).
+  /// because large collectives or messages came back to it (Config::share_memory).
   bool shares(const void* data, std::size_t bytes) const;
 
   // --- everything, untyped -------------------------------------------------------------------------------------

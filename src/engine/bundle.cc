@@ -40,7 +40,7 @@ void Bundle::enqueue(OutFrame frame, Deferred& deferred) {
     return;
   }
   const bool data = frame.header.kind == FrameKind::collective || frame.header.kind == FrameKind::message;
-  if (data && frame.header.length >= sharing_.cut_from && sharing_.streams > 1 && open() > 1)
+  if (data && frame.header.following() >= sharing_.cut_from && sharing_.streams > 1 && open() > 1)
     cut(std::move(frame));
   else
     streams_.front()->enqueue(std::move(frame));

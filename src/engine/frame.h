@@ -21,6 +21,8 @@ enum class FrameKind : std::uint16_t {
 
 /// In FrameHeader::flags: no payload follows here. It comes in parts, on any of the streams between the two.
 inline constexpr std::uint16_t kInParts = 1;
+/// In FrameHeader::flags of a message: no payload follows here. It is handed over (handover.h); `place` is the record's, in the sender's segment.
+inline constexpr std::uint16_t kByHand = 2;
 
 inline constexpr std::uint32_t kFrameMagic = 0x31534e55;  // "UNS1"
 inline constexpr std::uint32_t kBriefMagic = 0x62534e55;  // "UNSb"
@@ -37,6 +39,9 @@ struct FrameHeader {
   std::uint64_t length = 0;  ///< of the payload
   std::uint64_t place =
       0;  ///< kInParts: the frame's number, counted from 0 by its sender for each peer; of a part: its offset
+
+  /// Bytes that follow on the stream.
+  std::uint64_t following() const noexcept { return (flags & (kInParts | kByHand)) != 0 ? 0 : length; }
 };
 static_assert(sizeof(FrameHeader) == 64);
 

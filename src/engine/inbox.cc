@@ -236,6 +236,12 @@ void Inbox::on_payload(int rank, const FrameHeader& header, Sink& sink, Deferred
   }
 }
 
+void Inbox::give_up(const std::shared_ptr<Parcel>& parcel, const Status& status, Deferred& deferred) {
+  if (parcel->claim && parcel->claim->completion) deferred.add(parcel->claim->completion->complete(status));
+  kept_bytes_ -= parcel->header.length;
+  messages_.remove(parcel);
+}
+
 void Inbox::fail_messages(const std::vector<bool>& gone, int rank, const Status& status, Deferred& deferred) {
   const bool nobody_left = std::count(gone.begin(), gone.end(), false) <= 1;  // this rank itself
   for (auto it = receives_.begin(); it != receives_.end();) {

@@ -89,6 +89,9 @@ class Inbox {
                                bool patient = false);
   void on_payload(int rank, const FrameHeader& header, Sink& sink, Deferred& deferred);
 
+  /// The rest of this message will not come. Whoever waits for it is told `status`.
+  void give_up(const std::shared_ptr<Parcel>& parcel, const Status& status, Deferred& deferred);
+
   /// Let go of everything that was posted (or only of the receive of `only`), completing it with `status`.
   void forget(const Completion* only, const Status& status, Deferred& deferred);
 

@@ -47,7 +47,8 @@ void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std:
   enqueue(group->members[rank], std::move(frame));
 }
 
-std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, std::int64_t tag, ConstPart data) {
+std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, std::int64_t tag, ConstPart data,
+                                                    const transport::Place* place) {
   FrameHeader header;
   header.kind = FrameKind::message;
   header.group = id;
@@ -63,6 +64,8 @@ std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, 
       callbacks = completion->complete(group ? group->failure->status()
                                              : Status::invalid("send on a group that was destroyed"));
     } else {
+      if (place != nullptr)
+        if (auto handed_over = hand_over(*group, rank, header, data, *place)) return handed_over;
       Peer& peer = peers_[group->members[rank]];
       const std::size_t written = peer.gone() ? 0 : peer.bundle.write_now(header, data);
       if (written == bytes_of(header) + data.size()) return sent_;
@@ -101,6 +104,7 @@ bool Messenger::poll_locked(Look look) {
     if (!s->idle()) moved |= peers_[s->peer()].bundle.flush(*s, deferred_);
     look_after(*s);
   }
+  if (!outgoing_.empty() || !incoming_.empty()) moved |= advance_handovers();
   if (look == Look::quick && connecting_ == 0 && by_fd_.size() <= kFewSockets && ++quick_looks_ < kQuickLooks)
     moved |= look_at_sockets();
   else if (look != Look::memory)
@@ -195,6 +199,10 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
   if (group->failure->failed()) return Sink{};
   const int rank = rank_of(*group, stream.peer());
   if (rank < 0) return Sink{};
+  if ((header.flags & kByHand) != 0) {
+    const HandoverRecord* const record = record_of(stream, header);
+    if (record == nullptr || Handover::withdrawn(*record)) return Sink{};
+  }
   std::optional<Discord> discord;
   const bool patient = !draining_ && stream.patient();
   auto sink = group->inbox.on_frame(rank, header, discord, patient);
@@ -220,7 +228,9 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
   switch (header.kind) {
     case FrameKind::collective:
     case FrameKind::message:
-      if ((header.flags & kInParts) == 0)
+      if ((header.flags & kByHand) != 0)
+        take_over(stream, header, std::move(sink));
+      else if ((header.flags & kInParts) == 0)
         deliver(stream.peer(), header, sink);
       else if (!peer.bundle.incoming().begin(header, std::move(sink)))
         stream.reject();

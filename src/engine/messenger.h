@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -16,6 +17,7 @@
 #include "engine/abort_record.h"
 #include "engine/bundle.h"
 #include "engine/failure.h"
+#include "engine/handover.h"
 #include "engine/inbox.h"
 #include "engine/stream.h"
 #include "transport/transport.h"
@@ -99,11 +101,18 @@ class Messenger final : private FrameHandler {
   void forget(std::uint64_t group, const Status& status);
 
   // --- point to point ---------------------------------------------------------------------------------------------
-  std::shared_ptr<Completion> send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data);
+  /// `place`: where the data lie in the segment that was lent, if they do and are to be handed over; then nothing is sent but where that is.
+  std::shared_ptr<Completion> send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data,
+                                           const transport::Place* place = nullptr);
   std::shared_ptr<Completion> receive_message(std::uint64_t group, int rank, std::int64_t tag,
                                               transport::MutablePart buffer);
-  /// Give up on one message; its memory is not used after this.
+  /// Give up on one message; its memory is not used after this. (One that is being handed over comes to its end first, if the peer runs.)
   void cancel(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
+
+  /// After a failure: peers may go on writing to memory at [data, data + bytes), as one is stopped. What is returned is kept until it is known not to.
+  using Unsettled = std::function<std::shared_ptr<const void>(const void* data, std::size_t bytes)>;
+  /// Large messages from and to this process's segment are handed over from now on. Before the first peer.
+  void lend(std::shared_ptr<transport::SharedSegment> segment, Unsettled unsettled);
 
   // --- progress -----------------------------------------------------------------------------------------------------
   /// Move what can be moved. False when nothing moved, or when another thread is at it.
@@ -135,6 +144,31 @@ class Messenger final : private FrameHandler {
     Inbox inbox{0};
   };
 
+  /// A message that is handed over; `memory` is this side's.
+  struct Outgoing {
+    std::uint64_t group;
+    int peer;
+    std::uint64_t record;  ///< in the segment
+    Handover handover;
+    transport::ConstPart data;
+    transport::Place memory;
+    std::shared_ptr<Completion> completion;
+  };
+  struct Incoming {
+    int peer;
+    FrameHeader header;
+    Handover handover;
+    Sink sink;
+    transport::Place memory;
+    TimePoint patience = TimePoint::max();  ///< the sender has stopped: until when to wait for the reason
+  };
+  /// Memory that a stopped peer may still write to.
+  struct Unsafe {
+    int peer;
+    transport::Place place;
+    std::shared_ptr<const void> memory;
+  };
+
   // FrameHandler
   std::optional<Sink> on_frame(Stream& stream, const FrameHeader& header) override;
   void on_payload(Stream& stream, const FrameHeader& header, Sink& sink) override;
@@ -161,6 +195,22 @@ class Messenger final : private FrameHandler {
   void flood(const AbortRecord& record, std::span<const int> peers);
   std::string describe_peer(int peer) const;
   bool poll_locked(Look look);
+  std::shared_ptr<Completion> hand_over(GroupState& group, int rank, const FrameHeader& header,
+                                        transport::ConstPart data, const transport::Place& place);
+  Result<std::uint64_t> new_record();
+  HandoverRecord* record_of(Stream& stream, const FrameHeader& header);
+  void take_over(Stream& stream, const FrameHeader& header, Sink sink);
+  void wake(int peer);
+  bool advance_handovers();
+  bool advance(Outgoing& outgoing, bool& ended);
+  bool advance(Incoming& incoming, bool& ended);
+  void end(Incoming& incoming, Status status);
+  bool finish(Handover& handover, int peer);
+  bool settle(Handover& handover, int peer);
+  void stop(Outgoing& outgoing, const Status& status, bool finish_it);
+  void stop(Incoming& incoming, const Status& status, bool finish_it);
+  void forget_handovers(std::uint64_t group, const Completion* only, const Status& status, bool finish_them);
+  void warn_unsafe(int peer, const void* data, std::size_t bytes, transport::Place place);
   bool look_at_sockets();
   bool look_at_all();
   GroupState* find(std::uint64_t group);
@@ -185,8 +235,14 @@ class Messenger final : private FrameHandler {
   std::vector<Stream*> memory_streams_;
   std::vector<int> ready_;
   std::vector<transport::Event> events_;
-  std::vector<Stream*> ended_;  ///< each once
-  Sharing sharing_;             ///< of peers that are yet to come
+  std::vector<Stream*> ended_;                         ///< each once
+  std::shared_ptr<transport::SharedSegment> segment_;  ///< what is lent
+  Unsettled unsettled_;
+  std::list<Outgoing> outgoing_;  ///< being handed over
+  std::list<Incoming> incoming_;
+  std::vector<std::pair<int, std::uint64_t>> records_;  ///< of what was handed over to a peer, until it has left them
+  std::vector<Unsafe> unsafe_;
+  Sharing sharing_;  ///< of peers that are yet to come
   std::atomic<bool> kernel_links_{false};
   int connecting_ = 0;
   std::uint32_t quick_looks_ = 0;  ///< since the last look at everything

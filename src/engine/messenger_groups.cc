@@ -59,6 +59,7 @@ void Messenger::close_group(std::uint64_t id) {
     group->inbox.forget(nullptr, status, deferred_);
     for (const int peer : group->members)
       if (peer >= 0) peers_[peer].bundle.forget(id, nullptr, status, deferred_);
+    forget_handovers(id, nullptr, status, true);
     found_ = nullptr;
     groups_.erase(id);
     closed_groups_.insert(id);
@@ -158,6 +159,7 @@ void Messenger::cancel(std::uint64_t id, const std::shared_ptr<Completion>& comp
     group->inbox.forget(completion.get(), status, deferred_);
     for (const int peer : group->members)
       if (peer >= 0) peers_[peer].bundle.forget(id, completion.get(), status, deferred_);
+    forget_handovers(id, completion.get(), status, true);
     callbacks = deferred_.take();
   }
   run(std::move(callbacks));
@@ -172,6 +174,7 @@ void Messenger::forget(std::uint64_t id, const Status& status) {
     group->inbox.forget(nullptr, status, deferred_);
     for (const int peer : group->members)
       if (peer >= 0) peers_[peer].bundle.forget(id, nullptr, status, deferred_);
+    forget_handovers(id, nullptr, status, false);
     callbacks = deferred_.take();
   }
   run(std::move(callbacks));
@@ -214,6 +217,7 @@ void Messenger::fail_group_locked(std::uint64_t id, GroupState& group, const Sta
   for (const int peer : group.members)
     if (peer >= 0) peers_[peer].bundle.forget(id, nullptr, status, deferred_);
   if (flood_it) flood({id, std::nullopt, status}, group.members);
+  forget_handovers(id, nullptr, status, false);
   poller_.wake();  // whoever sleeps in this process should look
 }
 

@@ -212,7 +212,7 @@ bool Stream::read_header(bool& moved) {
   have_header_ = true;
   (header_.kind == FrameKind::part ? came_parts_ : came_others_) = true;
   asked_ = 0;
-  remaining_ = (header_.flags & kInParts) != 0 ? 0 : header_.length;
+  remaining_ = header_.following();
   return true;
 }
 

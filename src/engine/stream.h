@@ -38,9 +38,7 @@ struct OutFrame {
   std::shared_ptr<Cut> cut;  ///< of a head or a part, which have no flag or completion of their own
   std::size_t written = 0;   ///< of header and payload
 
-  std::size_t size() const noexcept {
-    return bytes_of(header) + ((header.flags & kInParts) != 0 ? 0 : static_cast<std::size_t>(header.length));
-  }
+  std::size_t size() const noexcept { return bytes_of(header) + static_cast<std::size_t>(header.following()); }
   /// All of it is written.
   void finish(Deferred& deferred);
   /// Take the caller's memory away from a frame that the peer has the beginning of, and must get whole: what is sent of it is a copy.

@@ -1,5 +1,5 @@
 #pragma once
-/// Ordinary memory that large collectives come back to: its pages become shared ones where it is, so that programs which know nothing of
+/// Ordinary memory that large collectives and messages come back to: its pages become shared ones where it is, so that programs which know nothing of
 /// Group::allocate have its speed, too. docs/design/0012-memory-that-comes-back.md says which memory, and why that is safe.
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace unisono::detail {
 class ContextImpl;
 class RegistrationImpl;
 
-/// Decides what is worth it. One for a context. Pages change only in begin() and withdraw(), when the memory is a collective's; what is shared when the
+/// Decides what is worth it. One for a context. Pages change only in begin() and withdraw(), when the memory is an operation's; what is shared when the
 /// context ends stays so until it is freed. Thread-safety: any thread.
 class Adopter {
  public:
@@ -24,11 +24,11 @@ class Adopter {
   Adopter(const Adopter&) = delete;
   Adopter& operator=(const Adopter&) = delete;
 
-  /// A collective begins, and [data, data + bytes) is its operand, which other ranks would read or write if it were shared; until it ends nobody
+  /// A collective or a message begins, and [data, data + bytes) is its operand, which other ranks would read or write if it were shared; until it ends nobody
   /// else writes there. The third time, and when that was for 128 MiB in all, the memory is registered with the context's segment, which takes
   /// about as long as six copies of it: only what malloc has mapped for this alone, and not in a process that has devices.
   void begin(const ContextImpl& context, const void* data, std::size_t bytes) noexcept;
-  /// A collective on [data, data + bytes) has failed, and a peer may still write there: what lies within is private again.
+  /// An operation on [data, data + bytes) has failed, and a peer may still write there: what lies within is private again.
   void withdraw(const void* data, std::size_t bytes) noexcept;
   /// The program is about to register memory itself. If all of it is shared here, it is registered already, with the rules of what is registered, and this is
   /// it. Otherwise null, and none of it is shared here any more.

@@ -96,16 +96,16 @@ Work Group::start(const Call& call) const {
 
 void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
-  const auto completion = g.send(data, dst, tag);
-  g.wait(completion, o.timeout.value_or(g.default_timeout()), {"send", true, dst, tag, data.size()}, true,
-         o.interrupted);
+  const Duration timeout = o.timeout.value_or(g.default_timeout());
+  const auto completion = g.send(data, dst, tag, timeout);
+  g.wait(completion, timeout, {"send", true, dst, tag, data.size()}, true, o.interrupted);
 }
 
 Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
-  const auto completion = g.receive(data, src, tag);
-  g.wait(completion, o.timeout.value_or(g.default_timeout()), {"recv", true, src, tag, data.size()}, true,
-         o.interrupted);
+  const Duration timeout = o.timeout.value_or(g.default_timeout());
+  const auto completion = g.receive(data, src, tag, timeout);
+  g.wait(completion, timeout, {"recv", true, src, tag, data.size()}, true, o.interrupted);
   const engine::Arrival a = completion->arrival();
   return {a.source, a.tag, a.bytes};
 }
@@ -113,7 +113,7 @@ Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Optio
 Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   auto work = std::make_shared<WorkImpl>();
-  work->completion = g.send(data, dst, tag);
+  work->completion = g.send(data, dst, tag, o.timeout.value_or(g.default_timeout()));
   work->group = impl_;
   work->what = {"send", true, dst, tag, data.size()};
   work->deadline = g.deadline(o);
@@ -124,7 +124,7 @@ Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Op
 Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   auto work = std::make_shared<WorkImpl>();
-  work->completion = g.receive(data, src, tag);
+  work->completion = g.receive(data, src, tag, o.timeout.value_or(g.default_timeout()));
   work->group = impl_;
   work->what = {"recv", true, src, tag, data.size()};
   work->deadline = g.deadline(o);

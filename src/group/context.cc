@@ -75,6 +75,11 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
   buffers = std::make_shared<BufferPool>(segment);
   adopter = std::make_unique<Adopter>(config.share_memory && segment != nullptr && !threads && !spread);
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
+  if (segment != nullptr)
+    messenger->lend(segment, [this](const void* data, std::size_t bytes) -> std::shared_ptr<const void> {
+      adopter->withdraw(data, bytes);  // who did not ask to share it has it back
+      return buffers->find(data);
+    });
   messenger->use_streams(engine::Sharing{config.tcp_streams});
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,
                                                engine::wait_policy(engine::usable_cores(), 1, config.spin));

@@ -107,8 +107,9 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   void adopt(const std::string& tuned);
   void run(const Call& call);
   std::shared_ptr<engine::Completion> start(const Call& call);
-  std::shared_ptr<engine::Completion> send(std::span<const std::byte> data, int dst, std::int64_t tag);
-  std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag);
+  std::shared_ptr<engine::Completion> send(std::span<const std::byte> data, int dst, std::int64_t tag,
+                                           Duration timeout);
+  std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag, Duration timeout);
   /// Wait for an operation of this group in this thread; throws its error. Past the timeout: `cancel` for blocking calls.
   void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what, bool cancel,
             group::Progress::Interrupted interrupted = nullptr);
@@ -162,6 +163,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   int judge_of(const Call& call) const noexcept;
   void refuse_private_buffers(const Pending& pending, const plan::Plan& plan, const engine::Binding& binding) const;
   void adopt_buffers(const Pending& pending) const;
+  void adopt_message(std::span<const std::byte> data, int peer, Duration timeout) const;
   bool let_go(Pending& pending);
   Status check_on(Pending& pending);
   Status annotate(const Status& status, const std::string& what, TimePoint started) const;

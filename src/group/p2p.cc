@@ -2,11 +2,21 @@
 
 #include <fmt/format.h>
 
+#include "engine/handover.h"
 #include "group/group_impl.h"
 
 namespace unisono::detail {
 
-std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> data, int dst, std::int64_t tag) {
+/// Memory that large messages inside a host come back to is shared by itself, as that of collectives is (adopt_buffers), and until the message has ended
+/// nobody else may write to it.
+void GroupImpl::adopt_message(std::span<const std::byte> data, int peer, Duration timeout) const {
+  const bool reached = peer == kAnyRank ? one_host_ : parts_.members[peer].shares_memory;
+  if (reached && timeout >= std::chrono::seconds(10))
+    parts_.context->adopter->begin(*parts_.context, data.data(), data.size());
+}
+
+std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> data, int dst, std::int64_t tag,
+                                                    Duration timeout) {
   check_usable();
   if (dst < 0 || dst >= size())
     throw InvalidArgument(fmt::format("send to rank {} on group \"{}\": it has ranks 0 to {}. Nothing was sent", dst,
@@ -17,10 +27,16 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
                     "Nothing was sent",
                     dst, parts_.name));
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("send: data is null. Nothing was sent");
-  return parts_.context->messenger->send_message(parts_.id, dst, tag, data);
+  engine::Messenger& messenger = *parts_.context->messenger;
+  const auto& segment = parts_.context->segment;
+  if (data.size() < engine::kHandedOver || segment == nullptr) return messenger.send_message(parts_.id, dst, tag, data);
+  adopt_message(data, dst, timeout);
+  const transport::Place place = segment->find(data.data(), data.size());
+  return messenger.send_message(parts_.id, dst, tag, data, place.offset != 0 ? &place : nullptr);
 }
 
-std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data, int src, std::int64_t tag) {
+std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data, int src, std::int64_t tag,
+                                                       Duration timeout) {
   check_usable();
   if (src < kAnyRank || src >= size())
     throw InvalidArgument(fmt::format("recv from rank {} on group \"{}\": it has ranks 0 to {}, or -1 for any", src,
@@ -32,6 +48,7 @@ std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data
   if (size() == 1)
     throw InvalidArgument(fmt::format("recv on group \"{}\": it has one rank, so nobody can send", parts_.name));
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("recv: data is null");
+  if (data.size() >= engine::kHandedOver && parts_.context->segment != nullptr) adopt_message(data, src, timeout);
   return parts_.context->messenger->receive_message(parts_.id, src, tag, data);
 }
 

@@ -22,15 +22,17 @@ class Talk {
       : data(most), group_(group), other_(other), tag_(tag), what_(what) {}
 
   void send(std::size_t bytes) {
-    group_.wait(group_.send(std::span(data).first(bytes), other_, tag_), group_.default_timeout(), {what_}, true);
+    group_.wait(group_.send(std::span(data).first(bytes), other_, tag_, group_.default_timeout()),
+                group_.default_timeout(), {what_}, true);
   }
   void receive(std::size_t bytes) {
-    group_.wait(group_.receive(std::span(data).first(bytes), other_, tag_), group_.default_timeout(), {what_}, true);
+    group_.wait(group_.receive(std::span(data).first(bytes), other_, tag_, group_.default_timeout()),
+                group_.default_timeout(), {what_}, true);
   }
   /// Both at once, as collectives do: the first half of `data` goes while the second comes.
   void exchange(std::size_t bytes) {
     const std::span all(data);
-    const auto came = group_.receive(all.subspan(all.size() / 2, bytes), other_, tag_);
+    const auto came = group_.receive(all.subspan(all.size() / 2, bytes), other_, tag_, group_.default_timeout());
     try {
       send(bytes);
     } catch (...) {

@@ -101,6 +101,33 @@ def every_collective(world: Group) -> dict[str, list[bool]]:
     return shared
 
 
+def messages(world: Group) -> dict[str, list[bool]]:
+    n, r, shared = world.size, world.rank, {}
+    for name in ("send", "isend", "any"):
+        x, y = np.zeros(10 << 20, np.float32), np.zeros(10 << 20, np.float32)
+        for use in range(5):
+            x[:] = np.arange(x.size) % 7 + r + use
+            right, left = (r + 1) % n, (r - 1) % n
+            work = world.irecv(y, src=-1 if name == "any" else left)
+            if name == "send":
+                world.send(x, dst=right)
+            else:
+                world.isend(x, dst=right).wait()
+            work.wait()
+            assert work.received().source == left
+            assert (y == np.arange(y.size) % 7 + left + use).all(), (name, use)
+        shared[name] = [world.shares(x), world.shares(y)]
+    return shared
+
+
+def test_messages_share_it_too() -> None:
+    for got in launch(messages, 3).values():
+        assert all(got["send"]), got
+        assert sum(map(sum, got.values())) >= 4, (
+            got
+        )  # what was tried at a place and soon freed has to come back more often
+
+
 def test_what_others_reach_is_shared() -> None:
     results = launch(every_collective, 3).values()
     for rank, got in enumerate(results):
@@ -318,3 +345,40 @@ def stopped_amid(world: Group) -> list[bool] | None:
 def test_who_was_stopped_writes_to_nobody() -> None:
     job = launch(stopped_amid, 3)
     assert job.outcomes[0].value == [True, False], (job.outcomes, job.output)
+
+
+def message_stopped_amid(world: Group) -> list[Any] | None:
+    """Rank 1 is stopped while large messages go to and fro: rank 0 has its memory back when that fails."""
+    import signal
+    import threading
+    import time
+
+    x, word = np.zeros(40 << 20, np.float32), np.zeros(1)
+    pids = [int(p[0]) for p in world.all_gather(np.array([os.getpid()]))]
+    if world.rank == 2:
+        world.recv(word, 1)
+        time.sleep(0.05)  # somewhere amid
+        os.kill(pids[1], signal.SIGSTOP)
+        threading.Timer(6.0, os.kill, (pids[1], signal.SIGCONT)).start()
+        return None
+    for use in range(5):
+        world.send(x, 1 - world.rank) if (world.rank + use) % 2 == 0 else world.recv(x, 1 - world.rank)
+    before = world.shares(x)
+    if world.rank == 1:
+        world.send(word, 2)
+    start = time.monotonic()
+    try:
+        while True:
+            x[:100] = 3
+            world.send(x, 1, timeout=2.0) if world.rank == 0 else world.recv(x, 0, timeout=20.0)
+            world.recv(x, 1, timeout=2.0) if world.rank == 0 else world.send(x, 0, timeout=20.0)
+    except unisono.Error:
+        took = time.monotonic() - start
+        x[:] = 9
+        time.sleep(7.0)  # the other one goes on
+        return [before, took < 6, bool((x == 9).all())]
+
+
+def test_a_message_whose_peer_was_stopped() -> None:
+    job = launch(message_stopped_amid, 3)
+    assert job.outcomes[0].value == [True, True, True], (job.outcomes, job.output)

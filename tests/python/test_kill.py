@@ -19,11 +19,12 @@ WITHIN = 5.0  # seconds
 
 def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
     pids = [int(part[0]) for part in world.all_gather(np.array([os.getpid()]))]
-    if case == "shared":
+    if case in ("shared", "handed over"):
         x = world.empty(1_000_000, "float64")  # in memory that the others write to
         x[:] = 0
     else:
         x = np.ones(300_000 if case == "large" else 1000 if case == "small" else 1)
+    incoming = world.empty(1_000_000, "float64")
     half = world.split(world.rank % 2) if case == "subgroup" else world
     world.barrier()
     start = time.monotonic()
@@ -34,8 +35,8 @@ def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
             if case == "asynchronous":
                 for work in [world.all_reduce(x, async_op=True) for _ in range(5)]:
                     work.wait()
-            elif case == "messages":
-                y = np.zeros(1)
+            elif case in ("messages", "handed over"):
+                y = np.zeros(1) if case == "messages" else incoming
                 work = world.irecv(y, src=(world.rank - 1) % world.size)
                 world.send(x, dst=(world.rank + 1) % world.size)
                 work.wait()
@@ -67,7 +68,7 @@ def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
     raise AssertionError("the loop ended")
 
 
-CASES = ("tiny", "small", "large", "shared", "barrier", "asynchronous", "messages", "subgroup")
+CASES = ("tiny", "small", "large", "shared", "barrier", "asynchronous", "messages", "handed over", "subgroup")
 
 
 @pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])

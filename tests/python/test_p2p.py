@@ -183,3 +183,27 @@ def too_long(world: Group) -> str:
 def test_a_message_longer_than_the_array(pools: Pools, ranks: int, transport: str) -> None:
     message = pools(ranks, transport).run(too_long)[1]
     assert "800" in message and "24" in message, message
+
+
+def handed_over(world: Group) -> None:
+    # Between processes, from and to memory that both reach, on one side or both.
+    rank, n = world.rank, world.size
+    for count in (8_192, 20_001, 3_000_000):
+        for kinds in range(4):
+            x = world.empty(count, "int64") if kinds & 1 else np.empty(count, np.int64)
+            y = world.empty(count, "int64") if kinds & 2 else np.empty(count, np.int64)
+            for step in range(1, n):
+                x[:] = reference.make("int64", count, rank * n + step)
+                y[:] = -1
+                work = [
+                    world.isend(x, dst=(rank + step) % n, tag=step),
+                    world.irecv(y, src=(rank - step) % n, tag=step),
+                ]
+                for w in work:
+                    w.wait()
+                reference.check(y, reference.make("int64", count, (rank - step) % n * n + step))
+
+
+@worlds
+def test_large_ones_in_shared_memory(pools: Pools, ranks: int, transport: str) -> None:
+    pools(ranks, transport).run(handed_over)

@@ -100,6 +100,29 @@ def every_collective(rank: int, size: int, folder: str) -> dict[str, list[bool]]
     return shared
 
 
+def messages(rank: int, size: int, folder: str) -> list[bool]:
+    """Right on all sides of the change, in halves meanwhile, too. Whether what is sent and received is shared then."""
+    _join(rank, size, folder)
+    x, y, ramp = torch.zeros(COUNT), torch.zeros(COUNT), torch.arange(COUNT, dtype=torch.float32)
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for use in range(USES + 2):
+        torch.add(ramp, rank + use, out=x)
+        sent = dist.isend(x, right)
+        dist.recv(y, left)
+        sent.wait()
+        assert torch.equal(y, ramp + (left + use))
+        halves = [dist.irecv(half, left) for half in y.chunk(2)]
+        for half in x.flip(0).chunk(2):
+            dist.send(half, right)
+        for work in halves:
+            work.wait()
+        assert torch.equal(y, (ramp + (left + use)).flip(0))
+    dist.barrier()
+    shared = [is_shared(x), is_shared(y)]
+    dist.destroy_process_group()
+    return shared
+
+
 def in_a_row(rank: int, size: int, folder: str) -> bool:
     """Operations that are under way while the tensor's turn comes: what they write must not be lost."""
     _join(rank, size, folder)

@@ -30,6 +30,10 @@ def test_what_others_reach_is_shared(tmp_path: Path) -> None:
         assert other == expected | {"gather": [False] * 2, "scatter": [False] * 2}
 
 
+def test_messages_share_it_too(tmp_path: Path) -> None:
+    assert values(launch(cases.messages, 2, tmp_path)) == [[True, True]] * 2
+
+
 def test_operations_under_way_lose_nothing(tmp_path: Path) -> None:
     assert values(launch(cases.in_a_row, 2, tmp_path)) == [True, True]
 

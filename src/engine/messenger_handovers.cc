@@ -1,0 +1,264 @@
+/// Messages that are handed over (handover.h): announced, moved on, ended.
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "engine/messenger.h"
+
+namespace unisono::engine {
+
+using transport::ConstPart;
+using transport::Place;
+
+namespace {
+/// A turn copies so much, and then others get theirs.
+constexpr std::uint64_t kTurn = 1 << 20;
+/// A process that runs is through with its slice, or with all that is left, within this time.
+constexpr Duration kPatience = std::chrono::seconds(1);
+}  // namespace
+
+void Messenger::lend(std::shared_ptr<transport::SharedSegment> segment, Unsettled unsettled) {
+  const std::lock_guard lock(mutex_);
+  segment_ = std::move(segment);
+  unsettled_ = std::move(unsettled);
+}
+
+void Messenger::wake(int peer) { peers_[peer].bundle.streams().front()->link().shared()->wake(); }
+
+/// One that its receiver has left, or a new one.
+Result<std::uint64_t> Messenger::new_record() {
+  for (auto& [peer, offset] : records_) {
+    const auto* record = reinterpret_cast<const HandoverRecord*>(segment_->base() + offset);
+    if (record->left.load(std::memory_order_acquire) == 0 && !peers_[peer].gone()) continue;
+    const std::uint64_t found = offset;
+    std::swap(records_.back(), *std::find(records_.begin(), records_.end(), std::pair(peer, offset)));
+    records_.pop_back();
+    return found;
+  }
+  return segment_->allocate(sizeof(HandoverRecord));
+}
+
+/// Null where that cannot be: then the message goes by the link.
+std::shared_ptr<Completion> Messenger::hand_over(GroupState& group, int rank, const FrameHeader& header, ConstPart data,
+                                                 const Place& place) {
+  const int to = group.members[rank];
+  Peer& peer = peers_[to];
+  if (peer.gone() || peer.bundle.empty() || peer.bundle.streams().front()->link().shared() == nullptr) return nullptr;
+  const auto offset = new_record();
+  if (!offset) return nullptr;
+  if (place.registered != nullptr) place.registered->to_segment(place.offset, data.size());
+  auto* const record = new (segment_->base() + *offset) HandoverRecord;
+  record->source = place.offset;
+  record->bytes = data.size();
+  record->slice = Handover::slice_for(data.size());
+  record->sender_in_front = group.rank < rank ? 1 : 0;  // what goes to and fro stays in the caches that it is in
+  const Handover handover(*record, Handover::Side::sender, segment_->base() + place.offset);
+  auto completion = std::make_shared<Completion>();
+  outgoing_.push_back({header.group, to, *offset, handover, data, place, completion});
+  OutFrame frame;
+  frame.header = header;
+  frame.header.flags = kByHand;
+  frame.header.place = *offset;
+  enqueue(to, std::move(frame));
+  return completion;
+}
+
+/// What a header refers to. Null, and the stream or the group has failed, when that is not there or makes no sense.
+HandoverRecord* Messenger::record_of(Stream& stream, const FrameHeader& header) {
+  transport::SharedView* const view = stream.link().shared();
+  const auto* const read_only =
+      view == nullptr ? nullptr
+                      : reinterpret_cast<const HandoverRecord*>(view->at(header.place, sizeof(HandoverRecord)));
+  if (read_only == nullptr || header.place % alignof(HandoverRecord) != 0 || read_only->bytes != header.length ||
+      header.length == 0 || read_only->slice != Handover::slice_for(header.length) ||
+      view->at(read_only->source, header.length) == nullptr) {
+    stream.reject();
+    return nullptr;
+  }
+  // One mapping for all accesses: fewer pages to map.
+  auto* const record = view->writable(header.place, sizeof(HandoverRecord));
+  if (record == nullptr)
+    if (GroupState* group = find(header.group))
+      fail_group_locked(header.group, *group,
+                        Status::internal(fmt::format("the shared memory of {} cannot be mapped for writing (is a limit "
+                                                     "on address space, ulimit -v, in the way?)",
+                                                     describe_peer(stream.peer()))),
+                        true);
+  return reinterpret_cast<HandoverRecord*>(record);
+}
+
+/// The message is matched, or kept for a receive that is to come, or nobody wants it.
+void Messenger::take_over(Stream& stream, const FrameHeader& header, Sink sink) {
+  HandoverRecord* const record = record_of(stream, header);
+  if (record == nullptr) return;
+  if (sink.parts.empty()) {
+    Handover::decline(*record);
+    wake(stream.peer());
+    return;
+  }
+  const transport::MutablePart to = sink.parts[0];
+  const std::byte* const from = stream.link().shared()->writable(record->source, record->bytes);
+  Incoming in{stream.peer(), header, Handover(*record, Handover::Side::receiver, from), std::move(sink), {}};
+  if (in.sink.completion && to.size() >= header.length) in.memory = segment_->find(to.data(), header.length);
+  std::byte* const here = in.memory.offset != 0 ? segment_->base() + in.memory.offset : to.data();
+  in.handover.take(here, std::min<std::uint64_t>(to.size(), header.length), in.memory.offset);
+  incoming_.push_back(std::move(in));
+  wake(stream.peer());
+}
+
+// --- progress --------------------------------------------------------------------------------------------------------
+
+bool Messenger::advance_handovers() {
+  bool moved = false;
+  const auto advance_all = [&](auto& list) {
+    for (auto it = list.begin(); it != list.end();) {
+      bool ended = false;
+      moved |= advance(*it, ended);
+      moved |= ended;
+      it = ended ? list.erase(it) : std::next(it);
+    }
+  };
+  advance_all(outgoing_);
+  advance_all(incoming_);
+  std::erase_if(unsafe_, [&](const Unsafe& u) { return peers_[u.peer].gone(); });
+  return moved;
+}
+
+bool Messenger::advance(Outgoing& o, bool& ended) {
+  Handover& handover = o.handover;
+  if (!handover.opened())
+    if (const std::uint64_t target = handover.target(); target != 0)
+      handover.open(peers_[o.peer].bundle.streams().front()->link().shared()->writable(target, o.data.size()));
+  const bool moved = handover.opened() && handover.copy(kTurn);
+  if (moved && handover.complete()) wake(o.peer);
+  Status status;
+  ended = handover.complete() || handover.declined();
+  if (!ended && peers_[o.peer].gone()) {
+    const PeerAddress& a = peers_[o.peer].address;
+    status = Status::rank_failure(
+        fmt::format("the process to send to ({}) has left without receiving the message", describe_peer(o.peer)), -1,
+        a.host, a.pid);
+    ended = true;
+  }
+  if (ended) {
+    deferred_.add(o.completion->complete(std::move(status)));
+    records_.emplace_back(o.peer, o.record);
+  }
+  return moved;
+}
+
+bool Messenger::advance(Incoming& in, bool& ended) {
+  const bool moved = in.handover.copy(kTurn);
+  if (in.handover.complete()) {
+    ended = true;
+    end(in, {});
+  } else if (in.handover.given_up()) {
+    // Most often the group has failed there, and the reason is on its way.
+    const TimePoint now = clock_.now();
+    if (in.patience == TimePoint::max()) in.patience = saturating_add(now, kPatience);
+    if (now < in.patience && !peers_[in.peer].gone()) return moved;
+    ended = true;
+    const PeerAddress& a = peers_[in.peer].address;
+    end(in, Status::rank_failure(
+                fmt::format("the process that sent this message ({}) gave it up amid it", describe_peer(in.peer)), -1,
+                a.host, a.pid));
+  }
+  return moved;
+}
+
+/// The other side touches nothing any more.
+void Messenger::end(Incoming& in, Status status) {
+  if (status.ok()) {
+    if (in.memory.registered != nullptr) in.memory.registered->from_segment(in.memory.offset, in.header.length);
+    deliver(in.peer, in.header, in.sink);
+  } else {
+    if (in.sink.completion) deferred_.add(in.sink.completion->complete(status));
+    if (GroupState* group = find(in.header.group); group != nullptr && in.sink.parcel)
+      group->inbox.give_up(in.sink.parcel, status, deferred_);
+  }
+  in.handover.leave();
+  wake(in.peer);
+}
+
+// --- before their end ------------------------------------------------------------------------------------------------
+
+/// Copies what is left, with the other side if it does its part; whether all is copied then.
+bool Messenger::finish(Handover& handover, int peer) {
+  const TimePoint until = saturating_add(clock_.now(), kPatience);
+  while (!handover.complete()) {
+    if (handover.opened() && handover.copy(kTurn)) continue;
+    if (handover.given_up() || handover.declined() || peers_[peer].gone() || clock_.now() > until) break;
+    ::sched_yield();
+  }
+  wake(peer);
+  return handover.complete();
+}
+
+/// After this the other side touches nothing any more; false when it was not through with its slice in time.
+bool Messenger::settle(Handover& handover, int peer) {
+  handover.stop();
+  wake(peer);
+  const TimePoint until = saturating_add(clock_.now(), kPatience);
+  while (!handover.quiet() && !peers_[peer].gone()) {
+    if (clock_.now() > until) return false;
+    ::sched_yield();
+  }
+  return true;
+}
+
+void Messenger::stop(Outgoing& o, const Status& status, bool finish_it) {
+  const bool untouched = o.handover.withdraw();
+  bool sent = !untouched && finish_it && (finish(o.handover, o.peer) || o.handover.declined());
+  if (!sent && !untouched) {
+    if (!settle(o.handover, o.peer)) o.handover.tear();
+    sent = o.handover.complete();
+  }
+  deferred_.add(o.completion->complete(sent ? Status{} : status));
+  records_.emplace_back(o.peer, o.record);
+}
+
+void Messenger::stop(Incoming& in, const Status& status, bool finish_it) {
+  if (finish_it && finish(in.handover, in.peer)) {
+    end(in, {});
+    return;
+  }
+  if (!settle(in.handover, in.peer)) {
+    if (in.memory.offset != 0) warn_unsafe(in.peer, in.sink.parts[0].data(), in.header.length, in.memory);
+    if (in.sink.completion) deferred_.add(in.sink.completion->complete(status));
+    return;  // its record is the sender's for good
+  }
+  end(in, status);
+}
+
+void Messenger::warn_unsafe(int peer, const void* data, std::size_t bytes, Place place) {
+  log_.warn(
+      fmt::format("a message from {} has failed, but it has not noticed within a second: it may still write to the "
+                  "receive buffer",
+                  describe_peer(peer)));
+  unsafe_.push_back({peer, std::move(place), unsettled_ ? unsettled_(data, bytes) : nullptr});
+}
+
+void Messenger::forget_handovers(std::uint64_t group, const Completion* only, const Status& status, bool finish_them) {
+  for (auto it = outgoing_.begin(); it != outgoing_.end();) {
+    if (it->group != group || (only != nullptr && it->completion.get() != only)) {
+      ++it;
+      continue;
+    }
+    stop(*it, status, finish_them);
+    it = outgoing_.erase(it);
+  }
+  for (auto it = incoming_.begin(); it != incoming_.end();) {
+    if (it->header.group != group || (only != nullptr && it->sink.completion.get() != only)) {
+      ++it;
+      continue;
+    }
+    stop(*it, status, finish_them);
+    it = incoming_.erase(it);
+  }
+}
+
+}  // namespace unisono::engine

@@ -1,0 +1,116 @@
+#include "engine/handover.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace unisono::engine {
+namespace {
+
+constexpr std::uint64_t kTurn = 1 << 20;
+
+/// Both sides of a message, as two processes have them.
+struct Message {
+  explicit Message(std::size_t bytes, bool in_front = true) : from(bytes), to(bytes, std::byte{0xee}) {
+    for (std::size_t i = 0; i < bytes; i++) from[i] = static_cast<std::byte>(i * 7 >> 8 ^ i);
+    record.bytes = bytes;
+    record.slice = Handover::slice_for(bytes);
+    record.sender_in_front = in_front ? 1 : 0;
+    sender = std::make_unique<Handover>(record, Handover::Side::sender, from.data());
+    receiver = std::make_unique<Handover>(record, Handover::Side::receiver, from.data());
+  }
+  void take(std::uint64_t target = 1) { receiver->take(to.data(), to.size(), target); }
+
+  std::vector<std::byte> from, to;
+  HandoverRecord record;
+  std::unique_ptr<Handover> sender, receiver;
+};
+
+TEST(Handover, EitherSideOrBothCopyAll) {
+  for (const std::size_t bytes : {kHandedOver, kHandedOver + 1, std::size_t{1'000'001}, std::size_t{16 << 20}})
+    for (const bool in_front : {false, true})
+      for (const int who : {1, 2, 3}) {
+        if (bytes > 1'000'001 && who != 3) continue;  // one that goes around the caches is enough
+        Message m(bytes, in_front);
+        EXPECT_EQ(m.sender->target(), 0U);
+        m.take(4096);
+        EXPECT_EQ(m.sender->target(), 4096U);
+        m.sender->open(m.to.data());
+        const auto all = [](Handover& side) {
+          while (side.copy(kTurn)) {
+          }
+        };
+        std::thread other([&] {
+          if ((who & 1) != 0) all(*m.sender);
+        });
+        if ((who & 2) != 0) all(*m.receiver);
+        other.join();
+        EXPECT_TRUE(m.sender->complete() && m.receiver->complete());
+        EXPECT_EQ(m.from, m.to) << bytes << " bytes, by " << who;
+      }
+}
+
+TEST(Handover, WhatHasNoRoomIsNotWritten) {
+  Message m(1 << 20);
+  const std::size_t room = 100'001;
+  m.receiver->take(m.to.data(), room, 0);
+  EXPECT_EQ(m.sender->target(), 0U);
+  while (m.receiver->copy(kTurn)) {
+  }
+  EXPECT_TRUE(m.receiver->complete());
+  EXPECT_TRUE(std::equal(m.to.begin(), m.to.begin() + static_cast<std::ptrdiff_t>(room), m.from.begin()));
+  EXPECT_TRUE(std::all_of(m.to.begin() + static_cast<std::ptrdiff_t>(room), m.to.end(),
+                          [](std::byte b) { return b == std::byte{0xee}; }));
+}
+
+TEST(Handover, WhatIsTakenCannotBeWithdrawn) {
+  Message one(1 << 20), other(1 << 20);
+  EXPECT_TRUE(one.sender->withdraw());
+  EXPECT_TRUE(Handover::withdrawn(one.record));
+  one.take();
+  EXPECT_FALSE(one.receiver->copy(kTurn));
+  EXPECT_TRUE(one.receiver->given_up() && !one.receiver->complete());
+  other.take();
+  EXPECT_FALSE(other.sender->withdraw());
+  EXPECT_TRUE(other.receiver->copy(kTurn));
+}
+
+TEST(Handover, NothingIsWrittenOnceASideHasStoppedAndIsQuiet) {
+  for (int round = 0; round < 20; round++) {
+    Message m(2 << 20);
+    m.take();
+    m.sender->open(m.to.data());
+    std::thread sender([&] {
+      while (m.sender->copy(1)) {
+      }
+    });
+    m.receiver->copy(kTurn);
+    m.receiver->stop();
+    while (!m.receiver->quiet()) std::this_thread::yield();
+    std::fill(m.to.begin(), m.to.end(), std::byte{0x11});  // the caller's again
+    sender.join();
+    EXPECT_TRUE(std::all_of(m.to.begin(), m.to.end(), [](std::byte b) { return b == std::byte{0x11}; }));
+    EXPECT_TRUE(m.sender->declined() || m.sender->complete());
+  }
+}
+
+TEST(Handover, WhatIsTornIsNotComplete) {
+  Message m(1 << 20);
+  m.take();
+  m.sender->stop();
+  m.sender->tear();
+  EXPECT_FALSE(m.receiver->copy(kTurn));
+  EXPECT_FALSE(m.receiver->complete());
+  Message late(1 << 20);
+  late.take();
+  while (late.receiver->copy(kTurn)) {
+  }
+  late.sender->tear();
+  EXPECT_FALSE(late.receiver->complete());
+}
+
+}  // namespace
+}  // namespace unisono::engine
