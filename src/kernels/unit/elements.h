@@ -2,6 +2,7 @@
 // f32.
 #pragma once
 
+#include "kernels/unit/halves.h"
 #include "kernels/unit/vec.h"
 
 namespace unisono::kernels::UNISONO_UNIT {
@@ -11,8 +12,10 @@ namespace {
 template <class T>
 struct Plain {
   using V = Vec<T>;
+  using Lane = T;  ///< of which all() makes a vector
   static constexpr size_t kSize = sizeof(T);
   static constexpr size_t kRaw = kWidth;
+  static UNISONO_INLINE V all(T value) { return V{} + value; }
   static UNISONO_INLINE V unpack(Raw<kRaw> r) { return bits<V>(r); }
   static UNISONO_INLINE Raw<kRaw> pack(V v) { return bits<Raw<kRaw>>(v); }
 };
@@ -22,23 +25,32 @@ using U16 = Vec<uint16_t, kWidth / 2>;
 using F32 = Vec<float>;
 
 struct Bf16 {
-  using V = F32;
+  using V = Halves;
+  using Lane = float;
   static constexpr size_t kSize = 2;
-  static constexpr size_t kRaw = kWidth / 2;
-  static UNISONO_INLINE V unpack(Raw<kRaw> r) { return bits<V>(__builtin_convertvector(bits<U16>(r), U32) << 16); }
-  /// To nearest even. A NaN must be quiet with its upper payload bit set, as canonical() makes it: then adding cannot
-  /// carry into the exponent.
-  static UNISONO_INLINE Raw<kRaw> pack(V v) {
-    const U32 u = bits<U32>(v);
-    const U32 rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-    return bits<Raw<kRaw>>(__builtin_convertvector(rounded, U16));
+  static constexpr size_t kRaw = kWidth;
+  static UNISONO_INLINE V all(float value) { return {F32{} + value, F32{} + value}; }
+  static UNISONO_INLINE V unpack(Raw<kRaw> r) {
+    const auto pair = bits<U32>(r);
+    return {bits<F32>(pair << 16), bits<F32>(pair & kUpper)};
   }
+  static UNISONO_INLINE Raw<kRaw> pack(V v) {
+    return bits<Raw<kRaw>>((rounded(bits<U32>(v.even)) >> 16) | (rounded(bits<U32>(v.odd)) & kUpper));
+  }
+
+ private:
+  static constexpr uint32_t kUpper = 0xffff0000;
+  /// To nearest even, in the upper half. A NaN must be quiet with its upper payload bit set, as canonical() makes it: then
+  /// adding cannot carry into the exponent.
+  static UNISONO_INLINE U32 rounded(U32 u) { return u + 0x7fff + ((u >> 16) & 1); }
 };
 
 struct F16 {
   using V = F32;
+  using Lane = float;
   static constexpr size_t kSize = 2;
   static constexpr size_t kRaw = kWidth / 2;
+  static UNISONO_INLINE V all(float value) { return V{} + value; }
 #if defined(__AVX512F__)
   // With a mask of all lanes: GCC 12 warns inside its own header about the forms without one. The instructions are the
   // same.

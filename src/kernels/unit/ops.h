@@ -1,6 +1,7 @@
 // Operations on vectors. first() takes the first source, fold() adds one more on the right, finish() makes the result.
 #pragma once
 
+#include "kernels/unit/halves.h"
 #include "kernels/unit/vec.h"
 
 namespace unisono::kernels::UNISONO_UNIT {
@@ -27,6 +28,8 @@ UNISONO_INLINE V canonical(V v) {
   using B = typename BitsOf<V>::Type;
   return v == v ? v : bits<V>(B{} + BitsOf<V>::kQuietNan);
 }
+
+UNISONO_INLINE Halves canonical(Halves v) { return {canonical(v.even), canonical(v.odd)}; }
 
 struct Integers {
   template <class V>
@@ -96,6 +99,7 @@ struct Minimum : Floats {
     const V ordered = a == b ? bits<V>(bits<B>(a) | bits<B>(b)) : less;
     return a == a ? ordered : a;
   }
+  static UNISONO_INLINE Halves fold(Halves a, Halves b) { return fold_halves<Minimum>(a, b); }
 };
 struct Maximum : Floats {
   template <class V>
@@ -105,6 +109,7 @@ struct Maximum : Floats {
     const V ordered = a == b ? bits<V>(bits<B>(a) & bits<B>(b)) : more;
     return a == a ? ordered : a;
   }
+  static UNISONO_INLINE Halves fold(Halves a, Halves b) { return fold_halves<Maximum>(a, b); }
 };
 
 struct And : Integers {

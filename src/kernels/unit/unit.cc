@@ -184,9 +184,8 @@ template <class E>
 void reduce_sum(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t divisor,
                 uint32_t around, bool far) noexcept {
   if (divisor <= 1) return reduce<E, Sum<Floats>>(dst, dsts, src, k, count, divisor, around, far);
-  using Lane = decltype(typename E::V{}[0] + 0);
   const Operands o{dst, dsts, src, k, around_ones(dst, dsts, around, E::kSize), far};
-  fold_all<E, Average>(o, count, typename E::V{} + static_cast<Lane>(divisor));
+  fold_all<E, Average>(o, count, E::all(static_cast<typename E::Lane>(divisor)));
 }
 
 #if defined(__SSE2__)
