@@ -174,6 +174,7 @@ class Messenger final : private FrameHandler {
   void on_payload(Stream& stream, const FrameHeader& header, Sink& sink) override;
 
   int peer_locked(const PeerId& id);
+  transport::SharedView* shared_locked(int peer) const;
   void dial_locked(Peer& peer, TimePoint deadline);
   void share(Peer& peer, int streams);
   int rank_of(const GroupState& group, int peer) const;

@@ -27,27 +27,26 @@ void Messenger::lend(std::shared_ptr<transport::SharedSegment> segment, Unsettle
   unsettled_ = std::move(unsettled);
 }
 
-void Messenger::wake(int peer) { peers_[peer].bundle.streams().front()->link().shared()->wake(); }
+void Messenger::wake(int peer) { shared_locked(peer)->wake(); }
 
 /// One that its receiver has left, or a new one.
 Result<std::uint64_t> Messenger::new_record() {
-  for (auto& [peer, offset] : records_) {
-    const auto* record = reinterpret_cast<const HandoverRecord*>(segment_->base() + offset);
-    if (record->left.load(std::memory_order_acquire) == 0 && !peers_[peer].gone()) continue;
-    const std::uint64_t found = offset;
-    std::swap(records_.back(), *std::find(records_.begin(), records_.end(), std::pair(peer, offset)));
-    records_.pop_back();
-    return found;
-  }
-  return segment_->allocate(sizeof(HandoverRecord));
+  const auto found = std::find_if(records_.begin(), records_.end(), [&](const auto& known) {
+    const auto* record = reinterpret_cast<const HandoverRecord*>(segment_->base() + known.second);
+    return record->left.load(std::memory_order_acquire) != 0 || peers_[known.first].gone();
+  });
+  if (found == records_.end()) return segment_->allocate(sizeof(HandoverRecord));
+  std::swap(records_.back(), *found);
+  const std::uint64_t offset = records_.back().second;
+  records_.pop_back();
+  return offset;
 }
 
 /// Null where that cannot be: then the message goes by the link.
 std::shared_ptr<Completion> Messenger::hand_over(GroupState& group, int rank, const FrameHeader& header, ConstPart data,
                                                  const Place& place) {
   const int to = group.members[rank];
-  Peer& peer = peers_[to];
-  if (peer.gone() || peer.bundle.empty() || peer.bundle.streams().front()->link().shared() == nullptr) return nullptr;
+  if (peers_[to].gone() || shared_locked(to) == nullptr) return nullptr;
   const auto offset = new_record();
   if (!offset) return nullptr;
   if (place.registered != nullptr) place.registered->to_segment(place.offset, data.size());
@@ -132,7 +131,7 @@ bool Messenger::advance(Outgoing& o, bool& ended) {
   Handover& handover = o.handover;
   if (!handover.opened())
     if (const std::uint64_t target = handover.target(); target != 0)
-      handover.open(peers_[o.peer].bundle.streams().front()->link().shared()->writable(target, o.data.size()));
+      handover.open(shared_locked(o.peer)->writable(target, o.data.size()));
   const bool moved = handover.opened() && handover.copy(kTurn);
   if (moved && handover.complete()) wake(o.peer);
   Status status;
@@ -243,22 +242,20 @@ void Messenger::warn_unsafe(int peer, const void* data, std::size_t bytes, Place
 }
 
 void Messenger::forget_handovers(std::uint64_t group, const Completion* only, const Status& status, bool finish_them) {
-  for (auto it = outgoing_.begin(); it != outgoing_.end();) {
-    if (it->group != group || (only != nullptr && it->completion.get() != only)) {
-      ++it;
-      continue;
+  const auto stop_all = [&](auto& list, const auto& group_of, const auto& completion_of) {
+    for (auto it = list.begin(); it != list.end();) {
+      if (group_of(*it) != group || (only != nullptr && completion_of(*it) != only)) {
+        ++it;
+        continue;
+      }
+      stop(*it, status, finish_them);
+      it = list.erase(it);
     }
-    stop(*it, status, finish_them);
-    it = outgoing_.erase(it);
-  }
-  for (auto it = incoming_.begin(); it != incoming_.end();) {
-    if (it->header.group != group || (only != nullptr && it->sink.completion.get() != only)) {
-      ++it;
-      continue;
-    }
-    stop(*it, status, finish_them);
-    it = incoming_.erase(it);
-  }
+  };
+  stop_all(outgoing_, [](const auto& o) { return o.group; }, [](const auto& o) { return o.completion.get(); });
+  stop_all(
+      incoming_, [](const auto& in) { return in.header.group; },
+      [](const auto& in) { return in.sink.completion.get(); });
 }
 
 }  // namespace unisono::engine

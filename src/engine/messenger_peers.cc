@@ -58,6 +58,10 @@ Status Messenger::peer_status(int peer) const {
 
 transport::SharedView* Messenger::shared(int peer) const {
   const std::lock_guard lock(mutex_);
+  return shared_locked(peer);
+}
+
+transport::SharedView* Messenger::shared_locked(int peer) const {
   const Bundle& bundle = peers_[peer].bundle;
   return bundle.empty() ? nullptr : bundle.streams().front()->link().shared();
 }
