@@ -183,7 +183,7 @@ Backend::WorkPtr Backend::launch(Operation operation, bool async, milliseconds t
   Recording recording = Recording::begin(operation.title, operation.inputs);
   operation.call.options.timeout = limit(timeout);
   const std::uint64_t record = note(operation, timeout);
-  begin_on_memory(operation, operation.reached(rank_));
+  begin_on_memory(operation, operation.reached(rank_, size_));
   try {
     if (async) {
       const Call call = operation.call;  // its spans keep referring to the operation's vectors, which only change hands

@@ -22,8 +22,9 @@ void Operation::write(const std::vector<at::Tensor>& list) {
 }
 
 /// What the algorithms called `shared` touch (src/plan/algorithms).
-std::pair<bool, bool> Operation::reached(int rank) const {
+std::pair<bool, bool> Operation::reached(int rank, int ranks) const {
   const bool root = call.root == rank;
+  const bool helped = !root && ranks <= 4;  // by the root, who with more ranks does too small a part of each one's copy
   switch (call.collective) {
     case Collective::all_reduce:
       return {true, true};
@@ -32,9 +33,9 @@ std::pair<bool, bool> Operation::reached(int rank) const {
     case Collective::broadcast:
       return {root, !root};
     case Collective::scatter:
-      return {root, false};
+      return {root, helped};
     case Collective::gather:
-      return {false, root};
+      return {helped, root};
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::all_to_all:

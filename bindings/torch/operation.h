@@ -46,8 +46,8 @@ struct Operation {
   void write(const at::Tensor& t, const at::Tensor& staged);
   /// One behind the other into all of them: straight where they adjoin.
   void write(const std::vector<at::Tensor>& list);
-  /// Whether ranks of this host read `source` and write `landing` of rank `rank` when that memory is shared.
-  std::pair<bool, bool> reached(int rank) const;
+  /// Whether others of so many ranks of this host read `source` and write `landing` of rank `rank` when that memory is shared.
+  std::pair<bool, bool> reached(int rank, int ranks) const;
   void use_counts() {
     call.counts = counts;
     call.output_counts = output_counts;

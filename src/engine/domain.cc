@@ -33,6 +33,7 @@ Domain::Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, 
       own_(new(segment_.base() + control_offset) ControlBlock{}),
       control_(size, nullptr),
       views_(size, nullptr),
+      control_offsets_(size, 0),
       slice_bytes_(slice_bytes),
       ring_(choose_ring(size, slice_bytes)) {
   control_[rank] = own_;
@@ -82,6 +83,7 @@ Status Domain::attach(int rank, transport::SharedView* view, std::uint64_t contr
     return Status::internal(fmt::format("rank {} published a control block outside its segment", rank));
   control_[rank] = reinterpret_cast<const ControlBlock*>(memory);
   views_[rank] = view;
+  control_offsets_[rank] = control_offset;
   return {};
 }
 
@@ -107,6 +109,28 @@ void Domain::signal(int channel, std::uint64_t count) noexcept {
 void Domain::signal_done(std::uint64_t count) noexcept {
   own_->done.value.store(count, std::memory_order_seq_cst);
   wake_all();
+}
+
+JointCopy Domain::offer(std::uint64_t sequence, const Offer& what) noexcept {
+  // Nobody looks at it for the operation before the last one any more: whoever has begun the last one has ended that.
+  OfferedCopy& offered = own_->offered[sequence & 1];
+  offered.offer = what;
+  offered.copy.bytes = what.bytes;
+  offered.copy.slice = JointCopy::slice_for(what.bytes);
+  offered.copy.owner_in_front = 1;
+  offered.copy.copied.store(0, std::memory_order_relaxed);
+  offered.copy.claims.store(0, std::memory_order_relaxed);
+  offered.sequence.store(sequence, std::memory_order_seq_cst);
+  wake(what.partner);
+  return {offered.copy, JointCopy::Side::owner};
+}
+
+OfferedCopy* Domain::offered(int q, std::uint64_t sequence) noexcept {
+  const OfferedCopy& there = control_[q]->offered[sequence & 1];
+  if (there.sequence.load(std::memory_order_acquire) != sequence || there.offer.partner != rank_) return nullptr;
+  const auto within = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&there) -
+                                                 reinterpret_cast<const std::byte*>(control_[q]));
+  return reinterpret_cast<OfferedCopy*>(buffer(q, control_offsets_[q] + within, sizeof(OfferedCopy), true));
 }
 
 void Domain::give_up(std::uint64_t sequence) noexcept {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/joint_copy.h"
 #include "engine/signature.h"
 #include "engine/stage_pool.h"
 #include "engine/stage_ring.h"
@@ -37,8 +38,25 @@ struct alignas(64) Counter {
   std::atomic<std::uint64_t> value;
 };
 
+/// A copy between the rank's memory and that of rank `partner`, who may do a part of it while it waits for the rank.
+struct Offer {
+  std::uint64_t mine = 0, theirs = 0;  ///< where that is in the segments of the rank and of the partner
+  std::uint64_t bytes = 0;
+  std::int32_t partner = 0;
+  bool to_partner = false;  ///< else from it
+  bool around = false;      ///< stored around the caches
+};
+
+/// Two of them are used in turn, as lines are.
+struct alignas(64) OfferedCopy {
+  std::atomic<std::uint64_t> sequence{0};  ///< of the operation; set when all else is
+  Offer offer;
+  alignas(64) JointCopyRecord copy;  ///< changed by both
+};
+
 struct ControlBlock {
   Line line[2];
+  OfferedCopy offered[2];
   Counter channel[kChannels];
   Counter done;
   Counter reach;  ///< of the rank: 0 not known yet, 1 not all peers' memory can be read, 2 it can
@@ -109,6 +127,15 @@ class Domain final : private StageHolder {
   bool gave_up(int q, std::uint64_t sequence) const noexcept {
     return control_[q]->quit.value.load(std::memory_order_seq_cst) >= sequence;
   }
+
+  // --- copies that two ranks do together ----------------------------------------------------------------------------
+  /// This rank's side of it, not opened yet. One an operation.
+  JointCopy offer(std::uint64_t sequence, const Offer& what) noexcept;
+  /// What rank q has offered to this rank in the operation; nullptr: nothing yet, or it cannot be mapped.
+  OfferedCopy* offered(int q, std::uint64_t sequence) noexcept;
+  /// Rank q may wait for the end of one.
+  void wake(int q) noexcept { views_[q]->wake(); }
+
   std::uint64_t signalled(int channel) const noexcept {
     return own_->channel[channel].value.load(std::memory_order_relaxed);
   }
@@ -175,6 +202,7 @@ class Domain final : private StageHolder {
   ControlBlock* own_;
   std::vector<const ControlBlock*> control_;
   std::vector<transport::SharedView*> views_;
+  std::vector<std::uint64_t> control_offsets_;
   std::vector<std::shared_ptr<const void>> kept_;
   std::uint64_t kept_for_ = 0;
   std::int64_t slice_bytes_;  ///< 0: chosen

@@ -54,8 +54,8 @@ std::shared_ptr<Completion> Messenger::hand_over(GroupState& group, int rank, co
   record->source = place.offset;
   record->bytes = data.size();
   record->slice = Handover::slice_for(data.size());
-  record->sender_in_front = group.rank < rank ? 1 : 0;  // what goes to and fro stays in the caches that it is in
-  const Handover handover(*record, Handover::Side::sender, segment_->base() + place.offset);
+  record->owner_in_front = group.rank < rank ? 1 : 0;  // what goes to and fro stays in the caches that it is in
+  const Handover handover(*record, Handover::kSender, segment_->base() + place.offset);
   auto completion = std::make_shared<Completion>();
   outgoing_.push_back({header.group, to, *offset, handover, data, place, completion});
   OutFrame frame;
@@ -101,7 +101,7 @@ void Messenger::take_over(Stream& stream, const FrameHeader& header, Sink sink) 
   }
   const transport::MutablePart to = sink.parts[0];
   const std::byte* const from = stream.link().shared()->writable(record->source, record->bytes);
-  Incoming in{stream.peer(), header, Handover(*record, Handover::Side::receiver, from), std::move(sink), {}};
+  Incoming in{stream.peer(), header, Handover(*record, Handover::kReceiver, from), std::move(sink), {}};
   if (in.sink.completion && to.size() >= header.length) in.memory = segment_->find(to.data(), header.length);
   std::byte* const here = in.memory.offset != 0 ? segment_->base() + in.memory.offset : to.data();
   in.handover.take(here, std::min<std::uint64_t>(to.size(), header.length), in.memory.offset);
@@ -131,7 +131,7 @@ bool Messenger::advance(Outgoing& o, bool& ended) {
   Handover& handover = o.handover;
   if (!handover.opened())
     if (const std::uint64_t target = handover.target(); target != 0)
-      handover.open(shared_locked(o.peer)->writable(target, o.data.size()));
+      handover.open_target(shared_locked(o.peer)->writable(target, o.data.size()));
   const bool moved = handover.opened() && handover.copy(kTurn);
   if (moved && handover.complete()) wake(o.peer);
   Status status;

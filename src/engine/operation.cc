@@ -43,6 +43,9 @@ void Operation::start(Request request, std::uint64_t sequence) {
   peers_[ground_.rank].where = {};
   next_slice_ = retired_ = 0;
   piece_ = {};
+  offered_.reset();
+  helping_.reset();
+  helper_ = helped_ = -1;
   bound_ = &prepared().usual;
   reads_peers_ = prepared().reads_peers;
   shared_open_ = static_cast<bool>(prepared().shared);

@@ -23,6 +23,9 @@ class Messenger;
 /// Bytes that are read from a peer's memory at a time, to be reduced while they lie in the cache.
 inline constexpr std::size_t kFetched = 128 << 10;
 
+/// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
+inline constexpr std::size_t kPiece = 512 << 10;
+
 /// What an operation runs on: the group's side.
 struct Ground {
   Domain* domain = nullptr;  ///< null when the members do not share memory
@@ -126,6 +129,9 @@ class Operation final : public Running {
   Done run_copy(const Slot& slot, const plan::Step& step);
   Done run_reduce(const Slot& slot, const plan::Step& step);
   bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);
+  bool offer(const Slot& slot, const plan::Step& step);
+  Done run_offered();
+  bool help(int q);
   void run_message(Slot& slot, std::uint32_t index);
   bool retire();
   void finish();
@@ -153,8 +159,10 @@ class Operation final : public Running {
     std::int32_t block = 0;
     std::size_t at = 0;
   };
-  Piece piece_;          ///< how far the current step of a shared plan is
-  bool patient_ = true;  ///< waits for a stage that peers still read
+  Piece piece_;                                 ///< how far the current step of a shared plan is
+  std::optional<JointCopy> offered_, helping_;  ///< of this rank's copies, and of rank helped_'s
+  int helper_ = -1, helped_ = -1;               ///< who may do a part of the former
+  bool patient_ = true;                         ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
   bool large_ = false;  ///< the outputs of all ranks go past the caches: they are stored around them
 };

@@ -152,6 +152,11 @@ bool Operation::let_go(const std::vector<bool>& gone) {
   if (ground_.domain == nullptr || !announced_) return true;
   Domain& domain = *ground_.domain;
   domain.give_up(sequence_);
+  if (offered_) {  // whoever helps is through with its slice soon
+    offered_->stop();
+    const bool ended = helper_ < static_cast<int>(gone.size()) && gone[helper_];
+    if (!ended && !offered_->quiet()) return false;
+  }
   // Who only reads what lies here may go on until it notices: its result is lost anyhow.
   const bool opened = peers_[ground_.rank].where.open() && !reads_peers_;
   if (!opened || (begun_ && !plan().shared)) return true;
@@ -178,6 +183,7 @@ std::vector<int> Operation::waiting_for() const {
     for (std::size_t lane = 0; lane < plan.lanes; lane++) {
       const auto& steps = bound_->compiled->lanes[lane];
       if (slot.position[lane] >= steps.size()) continue;
+      if (helper_ >= 0) named[helper_] = true;
       const Step& s = plan.steps[steps[slot.position[lane]]];
       if (s.peer >= 0 && (s.op == OpCode::recv || s.op == OpCode::wait || s.op == OpCode::send)) named[s.peer] = true;
     }

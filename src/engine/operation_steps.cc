@@ -19,9 +19,6 @@ using plan::Space;
 using plan::Step;
 
 namespace {
-/// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
-constexpr std::size_t kPiece = 512 << 10;
-
 /// Those of the destinations `dst`, which lie in `results`, that go around the caches: what is reduced in place lies there
 /// already, and stages are read from there by others.
 std::uint32_t bypassing(std::span<const Ref> dst, std::span<void* const> results,
@@ -40,7 +37,7 @@ bool Operation::run_step(Slot& slot, std::uint32_t index) {
   const Step& step = plan().steps[index];
   switch (step.op) {
     case OpCode::wait:
-      if (!run_wait(slot, step)) return false;
+      if (!run_wait(slot, step)) return help(step.peer);
       break;
     case OpCode::signal:
       if (!run_signal(slot, step)) return false;
@@ -130,6 +127,7 @@ bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size
 
 /// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one.
 Operation::Done Operation::run_copy(const Slot& slot, const Step& step) {
+  if (offered_) return run_offered();
   const plan::Plan& plan = this->plan();
   const Ref& d = plan.dst(step)[0];
   const Ref& s = plan.src(step)[0];
@@ -139,6 +137,7 @@ Operation::Done Operation::run_copy(const Slot& slot, const Step& step) {
     const Part to = part(slot, d, d.first + piece_.block), from = part(slot, s, s.first + piece_.block);
     const std::size_t bytes = std::min(to.bytes, from.bytes);
     if ((to.data == from.data && from.peer < 0) || bytes == piece_.at) continue;
+    if (plan.joint && piece_.at == 0 && offer(slot, step)) return run_offered();
     const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
     if (from.peer < 0)
       kernels::copy(to.data + piece_.at, from.data + piece_.at, now, around);

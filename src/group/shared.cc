@@ -7,6 +7,11 @@
 
 namespace unisono::detail {
 
+namespace {
+/// Among so many ranks a joint plan shares what would not need to be (plan/ir.h).
+constexpr int kHelpPays = 4;
+}  // namespace
+
 /// The shared plan that runs instead if all ranks' buffers allow it, or null. Every rank comes to the same one: it depends on the
 /// call and the table alone; whose buffers lie where is found out by the operation.
 const plan::Algorithm* GroupImpl::shared_algorithm(const Pending& p) const {
@@ -39,11 +44,14 @@ void GroupImpl::adopt_buffers(const Pending& p) const {
   if (!shared || p.deadline < saturating_add(p.started, std::chrono::seconds(10))) return;
   ContextImpl& c = *parts_.context;
   const std::uint8_t exposed = shared.plan().exposed[static_cast<std::size_t>(rank())];
+  // Who would be helped. With more ranks their helper does too small a part.
+  const bool helped = shared.plan().joint && rank() != p.call.root && size() <= kHelpPays;
   const auto in_bytes = static_cast<std::size_t>(shared.binding.in.total());
   const auto out_bytes = static_cast<std::size_t>(shared.binding.out.total());
   const auto* const in = static_cast<const std::byte*>(p.call.input);
   const auto* const out = static_cast<const std::byte*>(p.call.output);
-  const bool opens_in = (exposed & plan::kExposesIn) != 0, opens_out = (exposed & plan::kExposesOut) != 0;
+  const bool opens_in = (exposed & plan::kExposesIn) != 0 || (helped && in_bytes > 0);
+  const bool opens_out = (exposed & plan::kExposesOut) != 0 || (helped && out_bytes > 0);
   // In place one is a part of the other, and the whole is this operation's.
   const bool around_in = within(in, in_bytes, out, out_bytes), around_out = within(out, out_bytes, in, in_bytes);
   if (around_in ? opens_in || opens_out : opens_out && !around_out) c.adopter->begin(c, out, out_bytes);

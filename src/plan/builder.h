@@ -76,6 +76,8 @@ class PlanBuilder {
   std::int32_t extent_of(Ref ref) const;
   /// Makes it a shared plan: `exposed` of ir.h.
   void share(std::vector<std::uint8_t> exposed);
+  /// Makes a shared plan a joint one.
+  void help() { plan_.joint = true; }
 
   StepId send(std::int32_t peer, const RefList& from);
   StepId recv(std::int32_t peer, const RefList& into);

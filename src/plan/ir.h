@@ -38,6 +38,9 @@
 /// must know where the buffers lie, so every rank that exposes one has begun when a plan starts; but a rank ends with the
 /// last step of its own plan, and its caller then does with the buffers as it likes. That nobody touches them any more
 /// is for the plan's signals to see to, and for the verifier to prove.
+///
+/// Joint plans are shared ones in which some ranks soon do nothing but wait. A put from `in` to PEER_OUT(q), or a get from PEER_IN(q) to `out`, is
+/// then still the step of the rank that has it in its plan, from its begin to its end. But q, while it waits for a signal of that rank, may do a part of it.
 
 #include <compare>
 #include <cstdint>
@@ -114,6 +117,7 @@ struct Plan {
   Shape shape;
   bool staged = false;  ///< uses stage, signal and wait: needs all ranks on one host
   bool shared = false;  ///< uses other ranks' buffers: they must be in shared memory. Staged too, and run as one slice
+  bool joint = false;   ///< shared, and who waits for a rank helps it
   std::uint16_t lanes = 1;
   std::uint16_t channels = 0;  ///< signal channels, "done" not counted
   std::int32_t extents = 0;    ///< how many extents the blocks refer to

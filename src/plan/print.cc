@@ -130,6 +130,7 @@ nlohmann::ordered_json to_json(const Plan& plan) {
                               {"root", plan.shape.root},
                               {"staged", plan.staged},
                               {"shared", plan.shared},
+                              {"joint", plan.joint},
                               {"lanes", plan.lanes},
                               {"channels", plan.channels},
                               {"extents", plan.extents}};

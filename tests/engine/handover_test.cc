@@ -18,9 +18,9 @@ struct Message {
     for (std::size_t i = 0; i < bytes; i++) from[i] = static_cast<std::byte>(i * 7 >> 8 ^ i);
     record.bytes = bytes;
     record.slice = Handover::slice_for(bytes);
-    record.sender_in_front = in_front ? 1 : 0;
-    sender = std::make_unique<Handover>(record, Handover::Side::sender, from.data());
-    receiver = std::make_unique<Handover>(record, Handover::Side::receiver, from.data());
+    record.owner_in_front = in_front ? 1 : 0;
+    sender = std::make_unique<Handover>(record, Handover::kSender, from.data());
+    receiver = std::make_unique<Handover>(record, Handover::kReceiver, from.data());
   }
   void take(std::uint64_t target = 1) { receiver->take(to.data(), to.size(), target); }
 
@@ -38,7 +38,7 @@ TEST(Handover, EitherSideOrBothCopyAll) {
         EXPECT_EQ(m.sender->target(), 0U);
         m.take(4096);
         EXPECT_EQ(m.sender->target(), 4096U);
-        m.sender->open(m.to.data());
+        m.sender->open_target(m.to.data());
         const auto all = [](Handover& side) {
           while (side.copy(kTurn)) {
           }
@@ -82,7 +82,7 @@ TEST(Handover, NothingIsWrittenOnceASideHasStoppedAndIsQuiet) {
   for (int round = 0; round < 20; round++) {
     Message m(2 << 20);
     m.take();
-    m.sender->open(m.to.data());
+    m.sender->open_target(m.to.data());
     std::thread sender([&] {
       while (m.sender->copy(1)) {
       }

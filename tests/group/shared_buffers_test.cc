@@ -37,7 +37,7 @@ TEST(SharedBuffers, EveryCollectiveIsAsOnPrivateMemory) {
   for (const int n : {2, 3, 5})
     spawn_threads(n, [](Group world) {
       for (const Collective c : kMoving)
-        for (const std::int64_t count : {0, 1, 7, 1000, 70001})
+        for (const std::int64_t count : {0, 1, 7, 1000, 70001, 150001})
           for (const bool in_place : {false, true}) {
             if (in_place && c == Collective::all_to_all) continue;
             Call call;
@@ -191,6 +191,8 @@ TEST(SharedBuffers, AfterAnAbortNobodyTouchesTheBuffer) {
     std::atomic<int> begun{0}, failed{0};
     spawn_threads(kRanks, [&](Group world) {
       const Buffer x = world.allocate(kBytes);
+      const bool scatters = round % 2 == 1;  // in which the root writes to the others' buffers
+      const Buffer parts = world.allocate(scatters && world.rank() == 0 ? kRanks * kBytes : 64);
       std::memset(x.data(), 0, kBytes);
       std::optional<std::jthread> spoiler;
       if (world.rank() == 0)
@@ -201,7 +203,11 @@ TEST(SharedBuffers, AfterAnAbortNobodyTouchesTheBuffer) {
       try {
         for (;;) {
           begun++;
-          world.all_reduce(x.span<float>());
+          if (scatters)
+            world.scatter(parts.span<const float>().first(world.rank() == 0 ? kRanks * kBytes / 4 : 0),
+                          x.span<float>());
+          else
+            world.all_reduce(x.span<float>());
         }
       } catch (const Aborted&) {
         failed++;

@@ -19,12 +19,13 @@ WITHIN = 5.0  # seconds
 
 def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
     pids = [int(part[0]) for part in world.all_gather(np.array([os.getpid()]))]
-    if case in ("shared", "handed over"):
+    if case in ("shared", "handed over", "helped"):
         x = world.empty(1_000_000, "float64")  # in memory that the others write to
         x[:] = 0
     else:
         x = np.ones(300_000 if case == "large" else 1000 if case == "small" else 1)
     incoming = world.empty(1_000_000, "float64")
+    everything = world.empty(4_000_000, "float64") if case == "helped" and world.rank < 2 else None
     half = world.split(world.rank % 2) if case == "subgroup" else world
     world.barrier()
     start = time.monotonic()
@@ -40,6 +41,9 @@ def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
                 work = world.irecv(y, src=(world.rank - 1) % world.size)
                 world.send(x, dst=(world.rank + 1) % world.size)
                 work.wait()
+            elif case == "helped":  # the root does a part of what the others have to copy
+                world.gather(x, everything, root=0)
+                world.gather(x, everything, root=1)
             elif case == "barrier":
                 world.barrier()
             else:
@@ -68,7 +72,7 @@ def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
     raise AssertionError("the loop ended")
 
 
-CASES = ("tiny", "small", "large", "shared", "barrier", "asynchronous", "messages", "handed over", "subgroup")
+CASES = ("tiny", "small", "large", "shared", "barrier", "asynchronous", "messages", "handed over", "helped", "subgroup")
 
 
 @pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])

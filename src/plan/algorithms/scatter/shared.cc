@@ -5,7 +5,8 @@
 ///   root     signal 0 | copy own | wait all
 ///   others   get from the root | signal 0
 ///
-/// Outputs may be anywhere. The root leaves when all have read.
+/// Outputs may be anywhere; to those that the root can reach it copies a part itself, as it has nothing to do in place but to wait.
+/// It leaves when all have read.
 ///
 /// Source: folklore. Phases: 1. From the root's buffer: 1/n S a rank.
 namespace unisono::plan::scatter {
@@ -14,7 +15,7 @@ Plan shared(const Shape& shape) {
   const std::int32_t r = shape.rank;
   PlanBuilder b(Collective::scatter, "shared", shape);
   const bool at_root = r == shape.root;
-  if (shape.ranks > 1) share_root(b, kExposesIn);
+  if (shape.ranks > 1) share_root(b, kExposesIn), b.help();
   if (!at_root) b.get(PlanBuilder::out(0), b.in_of(shape.root, r));
   if (shape.ranks > 1) b.signal(0);
   if (at_root) {
