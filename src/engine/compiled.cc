@@ -24,6 +24,14 @@ bool may_be_ahead(const plan::Plan& plan, const std::vector<std::uint32_t>& lane
   return true;
 }
 
+/// Whether two steps, one behind the other, copy from the same place, and the second waits for nothing that the first does not.
+bool copy_alike(const plan::Plan& plan, const plan::Step& first, const plan::Step& second) {
+  const auto copies = [](const plan::Step& s) {
+    return s.op == plan::OpCode::copy || s.op == plan::OpCode::put || s.op == plan::OpCode::get;
+  };
+  return copies(first) && copies(second) && plan.waits_for(second).empty() && plan.src(first)[0] == plan.src(second)[0];
+}
+
 /// Receives first, sends last.
 int turn_of(const plan::Plan& plan, const std::vector<std::uint32_t>& lane) {
   if (lane.empty()) return 1;
@@ -39,6 +47,7 @@ Compiled compile(plan::Plan plan) {
   c.ordinals.resize(plan.steps.size());
   c.places.resize(plan.steps.size());
   c.ahead.resize(plan.steps.size());
+  c.alike.resize(plan.steps.size());
   std::map<std::tuple<plan::OpCode, std::int32_t, std::uint16_t>, std::uint32_t> counts;
   std::set<std::int32_t> sends_to;
   for (std::uint32_t i = 0; i < plan.steps.size(); i++) {
@@ -54,6 +63,10 @@ Compiled compile(plan::Plan plan) {
     c.turns.push_back(lane);
     for (std::size_t place = 0; place < c.lanes[lane].size(); place++)
       c.ahead[c.lanes[lane][place]] = may_be_ahead(plan, c.lanes[lane], place) ? 1 : 0;
+    for (std::size_t place = c.lanes[lane].size(); place-- > 1;) {
+      const std::uint32_t first = c.lanes[lane][place - 1], second = c.lanes[lane][place];
+      if (copy_alike(plan, plan.steps[first], plan.steps[second])) c.alike[first] = c.alike[second] + 1;
+    }
   }
   std::stable_sort(c.turns.begin(), c.turns.end(), [&](std::uint16_t a, std::uint16_t b) {
     return turn_of(plan, c.lanes[a]) < turn_of(plan, c.lanes[b]);

@@ -2,6 +2,7 @@
 /// A plan prepared for running: what can be looked up once instead of at every step. A value, shared by all runs.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "plan/ir.h"
@@ -17,8 +18,15 @@ struct Compiled {
   /// Of each step: it is a recv, so is the one before it in its lane, and it may be posted while the few before it are on their
   /// way: none of them writes where it does.
   std::vector<std::uint8_t> ahead;
+  /// Of each step: how many behind it in its lane copy from the same place, so that they may go through it together.
+  std::vector<std::uint32_t> alike;
   std::vector<std::uint32_t> ordinals;  ///< for send and recv: which message of its channel between the two ranks
   std::vector<std::int32_t> sends_to;   ///< ranks that this rank sends to, ascending
+
+  /// That step, and those behind it that are alike.
+  std::span<const std::uint32_t> together(std::uint32_t step) const {
+    return std::span(lanes[plan.steps[step].lane]).subspan(places[step], 1 + alike[step]);
+  }
 };
 
 /// How many receives of a lane are posted at a time.

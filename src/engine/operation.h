@@ -126,7 +126,7 @@ class Operation final : public Running {
   bool run_step(Slot& slot, std::uint32_t index);           ///< whether it could start; sets the state
   bool run_wait(const Slot& slot, const plan::Step& step);
   bool run_signal(const Slot& slot, const plan::Step& step);
-  Done run_copy(const Slot& slot, const plan::Step& step);
+  Done run_copy(Slot& slot, std::uint32_t index);
   Done run_reduce(const Slot& slot, const plan::Step& step);
   bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);
   bool offer(const Slot& slot, const plan::Step& step);

@@ -45,7 +45,7 @@ bool Operation::run_step(Slot& slot, std::uint32_t index) {
     case OpCode::copy:
     case OpCode::put:
     case OpCode::get:
-      if (const Done done = run_copy(slot, step); done != Done::all) return done == Done::some;
+      if (const Done done = run_copy(slot, index); done != Done::all) return done == Done::some;
       break;
     case OpCode::reduce:
       if (const Done done = run_reduce(slot, step); done != Done::all) return done == Done::some;
@@ -125,28 +125,37 @@ bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size
   return error == 0;
 }
 
-/// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one.
-Operation::Done Operation::run_copy(const Slot& slot, const Step& step) {
+/// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one. Those behind it which copy from the same place
+/// do so at once: memory is read once, and the piece lies in the cache for all but the first.
+Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
   if (offered_) return run_offered();
   const plan::Plan& plan = this->plan();
-  const Ref& d = plan.dst(step)[0];
+  const Step& step = plan.steps[index];
   const Ref& s = plan.src(step)[0];
-  // Stages are read from the caches by others, results by nobody for now.
-  const bool around = large_ && d.space != plan::Space::stage;
-  for (; piece_.block < d.count; piece_ = {piece_.block + 1, 0}) {
-    const Part to = part(slot, d, d.first + piece_.block), from = part(slot, s, s.first + piece_.block);
-    const std::size_t bytes = std::min(to.bytes, from.bytes);
-    if ((to.data == from.data && from.peer < 0) || bytes == piece_.at) continue;
-    if (plan.joint && piece_.at == 0 && offer(slot, step)) return run_offered();
-    const std::size_t now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
-    if (from.peer < 0)
-      kernels::copy(to.data + piece_.at, from.data + piece_.at, now, around);
-    else if (!fetch(to.data + piece_.at, from, piece_.at, now))
-      return Done::nothing;
+  const auto steps = plan.shared && !reads_peers_ ? bound_->compiled->together(index) : std::span(&index, 1);
+  const auto target = [&](std::uint32_t k) -> const Ref& { return plan.dst(plan.steps[k])[0]; };
+  for (; piece_.block < s.count; piece_ = {piece_.block + 1, 0}) {
+    const Part from = part(slot, s, s.first + piece_.block);
+    std::size_t bytes = 0, now = 0;
+    for (const std::uint32_t k : steps) {
+      const Ref& d = target(k);
+      const Part to = part(slot, d, d.first + piece_.block);
+      if (to.data == from.data && from.peer < 0) continue;
+      bytes = std::min(to.bytes, from.bytes);
+      now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
+      if (now == 0) continue;
+      if (plan.joint && steps.size() == 1 && piece_.at == 0 && offer(slot, step)) return run_offered();
+      // Stages are read from the caches by others, results by nobody for now.
+      if (from.peer < 0)
+        kernels::copy(to.data + piece_.at, from.data + piece_.at, now, large_ && d.space != plan::Space::stage);
+      else if (!fetch(to.data + piece_.at, from, piece_.at, now))
+        return Done::nothing;
+    }
     piece_.at += now;
     if (plan.shared && piece_.at < bytes) return Done::some;
   }
   piece_ = {};
+  for (const std::uint32_t k : steps.subspan(1)) slot.state[k].store(kDone, std::memory_order_release);
   return Done::all;
 }
 

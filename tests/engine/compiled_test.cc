@@ -40,5 +40,26 @@ TEST(Compiled, WhatArrivesHasItsTurnFirstAndWhatLeavesLast) {
   EXPECT_EQ(c.turns, (std::vector<std::uint16_t>{steps[received].lane, steps[copied].lane, steps[sent].lane}));
 }
 
+TEST(Compiled, CopiesFromTheSamePlaceGoTogether) {
+  PlanBuilder b(Collective::broadcast, "test", {3, 0, 0}, 3);
+  b.share({plan::kExposesIn | plan::kExposesOut, plan::kExposesOut, plan::kExposesOut});
+  const auto own = b.copy(PlanBuilder::out(1), PlanBuilder::in(1));
+  const auto put = b.put(b.out_of(1, 1), PlanBuilder::in(1));
+  const auto last = b.put(b.out_of(2, 1), PlanBuilder::in(1));
+  const auto other = b.put(b.out_of(2, 0), PlanBuilder::in(0));
+  b.signal(0);
+  const auto behind = b.put(b.out_of(1, 0), PlanBuilder::in(0));
+  const Compiled c = compile(std::move(b).build());
+  const auto together = [&](std::uint32_t step) {
+    const auto steps = c.together(step);
+    return std::vector(steps.begin(), steps.end());
+  };
+  EXPECT_EQ(together(own), (std::vector{own, put, last}));
+  EXPECT_EQ(together(put), (std::vector{put, last}));
+  EXPECT_EQ(together(last), std::vector{last});
+  EXPECT_EQ(together(other), std::vector{other}) << "what is behind the signal may not be done before it";
+  EXPECT_EQ(together(behind), std::vector{behind});
+}
+
 }  // namespace
 }  // namespace unisono::engine
