@@ -150,19 +150,20 @@ void Backend::at_root(const char* title, const std::function<void()>& checks) {
 }
 
 std::uint64_t Backend::note(const Operation& operation, milliseconds timeout, int peer) {
-  FlightRecord::Entry entry;
-  entry.group = recorded_group_;
-  entry.title = operation.title;
-  entry.is_message = peer != -1 || operation.type == c10d::OpType::RECVANYSOURCE;
-  if (entry.is_message) messages_.fetch_add(1, std::memory_order_relaxed);
-  entry.collective_number = sequence_.load(std::memory_order_relaxed);
-  entry.message_number = messages_.load(std::memory_order_relaxed);
-  entry.rank = rank_;
-  entry.peer = peer;
-  entry.inputs = FlightRecord::Shapes::of(operation.inputs);
-  if (!operation.outcome.tensors.empty()) entry.outputs = FlightRecord::Shapes::of(operation.outcome.tensors.front());
-  entry.timeout_ms = std::chrono::duration_cast<milliseconds>(limit(timeout)).count();
-  return worlds_->record()->begin(std::move(entry));
+  const bool is_message = peer != -1 || operation.type == c10d::OpType::RECVANYSOURCE;
+  if (is_message) messages_.fetch_add(1, std::memory_order_relaxed);
+  return worlds_->record()->begin([&](FlightRecord::Entry& entry) {
+    entry.group = recorded_group_;
+    entry.title = operation.title;
+    entry.is_message = is_message;
+    entry.collective_number = sequence_.load(std::memory_order_relaxed);
+    entry.message_number = messages_.load(std::memory_order_relaxed);
+    entry.rank = rank_;
+    entry.peer = peer;
+    entry.inputs.set(operation.inputs);
+    entry.outputs.set(operation.outcome.tensors.empty() ? at::TensorList() : operation.outcome.tensors.front());
+    entry.timeout_ms = std::chrono::duration_cast<milliseconds>(limit(timeout)).count();
+  });
 }
 
 void Backend::begin_on_memory(Operation& o, std::pair<bool, bool> reached) {
@@ -178,7 +179,7 @@ void Backend::begin_on_memory(Operation& o, std::pair<bool, bool> reached) {
   if (written) o.begun[1] = adopter.begin(world_, size_, o.landing, landing);
 }
 
-Backend::WorkPtr Backend::launch(Operation operation, bool async, milliseconds timeout) {
+Backend::WorkPtr Backend::launch(Operation&& operation, bool async, milliseconds timeout) {
   sequence_.fetch_add(1, std::memory_order_relaxed);
   Recording recording = Recording::begin(operation.title, operation.inputs);
   operation.call.options.timeout = limit(timeout);
@@ -203,7 +204,7 @@ Backend::WorkPtr Backend::launch(Operation operation, bool async, milliseconds t
   return nullptr;
 }
 
-Backend::WorkPtr Backend::in_flight(Operation operation, Recording recording, unisono::Work work,
+Backend::WorkPtr Backend::in_flight(Operation&& operation, Recording recording, unisono::Work work,
                                     std::uint64_t record) {
   const c10d::OpType type = operation.type;
   std::string what = describe(operation.title);

@@ -66,7 +66,7 @@ Backend::WorkPtr Backend::alltoall_base(at::Tensor& output, at::Tensor& input, s
   o.inputs = {input};
   o.read(packed(input));
   o.write(output);
-  o.outcome.tensors = {{output}};
+  o.outcome.tensors.push_back({output});
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -83,7 +83,7 @@ Backend::WorkPtr Backend::alltoall(Tensors& outputs, Tensors& inputs, const c10d
   o.inputs = inputs;
   o.read(joined(inputs));
   o.write(outputs);
-  o.outcome.tensors = {outputs};
+  o.outcome.tensors.push_back(outputs);
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 

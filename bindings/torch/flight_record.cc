@@ -4,27 +4,23 @@
 #include <cstdlib>
 
 namespace unisono::torch_backend {
-namespace {
 
-std::int64_t system_nanoseconds() {
+std::int64_t FlightRecord::system_nanoseconds() noexcept {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace
-
-FlightRecord::Shapes FlightRecord::Shapes::of(at::TensorList tensors) {
-  Shapes shapes;
+void FlightRecord::Shapes::set(at::TensorList tensors) {
+  dims.clear(), sizes.clear(), dtypes.clear();
   for (const at::Tensor& t : tensors) {
-    shapes.dtypes.push_back(t.scalar_type());
+    dtypes.push_back(t.scalar_type());
     if (t.layout() != at::kStrided) {  // a sparse tensor's own sizes say little of what is sent
-      shapes.dims.push_back(1);
-      shapes.sizes.push_back(t.numel());
+      dims.push_back(1);
+      sizes.push_back(t.numel());
       continue;
     }
-    shapes.dims.push_back(t.dim());
-    for (const std::int64_t size : t.sizes()) shapes.sizes.push_back(size);
+    dims.push_back(t.dim());
+    for (const std::int64_t size : t.sizes()) sizes.push_back(size);
   }
-  return shapes;
 }
 
 std::shared_ptr<FlightRecord> FlightRecord::from_environment() {
@@ -40,17 +36,13 @@ std::size_t FlightRecord::enlist(Group group) {
   return groups_.size() - 1;
 }
 
-std::uint64_t FlightRecord::begin(Entry entry) {
-  if (capacity_ == 0) return 0;
-  entry.created_ns = system_nanoseconds();
-  const std::lock_guard lock(mutex_);
+FlightRecord::Entry& FlightRecord::next_entry(std::int64_t now) {
+  Entry& entry = ring_.size() < capacity_ ? ring_.emplace_back() : ring_[next_ % capacity_];
   entry.id = next_++;
-  const std::uint64_t id = entry.id;
-  if (ring_.size() < capacity_)
-    ring_.push_back(std::move(entry));
-  else
-    ring_[id % capacity_] = std::move(entry);
-  return id;
+  entry.created_ns = now;
+  entry.ended_ns = 0;
+  entry.state = State::started;
+  return entry;
 }
 
 void FlightRecord::end(std::uint64_t id, bool well) noexcept {

@@ -30,7 +30,7 @@ class FlightRecord {
     c10::SmallVector<std::int64_t, 4> dims;   ///< of each tensor
     c10::SmallVector<std::int64_t, 8> sizes;  ///< one behind the other
     c10::SmallVector<c10::ScalarType, 4> dtypes;
-    static Shapes of(at::TensorList tensors);
+    void set(at::TensorList tensors);
   };
   struct Entry {
     std::uint64_t id = 0;
@@ -40,8 +40,8 @@ class FlightRecord {
     int rank = -1, peer = -1;  ///< in the group; the peer of a message
     bool is_message = false;
     Shapes inputs, outputs;
-    std::int64_t created_ns = 0, ended_ns = 0;  ///< of the system clock
     std::int64_t timeout_ms = 0;
+    std::int64_t created_ns = 0, ended_ns = 0;  ///< of the system clock
     State state = State::started;
   };
 
@@ -51,8 +51,16 @@ class FlightRecord {
   static std::shared_ptr<FlightRecord> from_environment();
 
   std::size_t enlist(Group group);
-  /// An operation begins; the number to end() it with.
-  std::uint64_t begin(Entry entry);
+  /// An operation begins: `describe(Entry&)` fills in what is known of it, in place, since that costs less than moving it. The number to end() it with.
+  template <class Describe>
+  std::uint64_t begin(const Describe& describe) {
+    if (capacity_ == 0) return 0;
+    const std::int64_t now = system_nanoseconds();
+    const std::lock_guard lock(mutex_);
+    Entry& entry = next_entry(now);
+    describe(entry);
+    return entry.id;
+  }
   void end(std::uint64_t id, bool well) noexcept;
 
   /// Copies, oldest first.
@@ -60,6 +68,10 @@ class FlightRecord {
   std::vector<Group> groups() const;
 
  private:
+  static std::int64_t system_nanoseconds() noexcept;
+  /// Under mutex_: its number, times and state are set, the rest is of whoever had the place before.
+  Entry& next_entry(std::int64_t now);
+
   const std::size_t capacity_;
   mutable std::mutex mutex_;
   std::vector<Entry> ring_;

@@ -50,7 +50,7 @@ Backend::WorkPtr Backend::send(Tensors& tensors, int dst, int tag) {
   check_message(tensors, tag, o.title);
   o.inputs = tensors;
   o.read(packed(tensors.front()));
-  o.outcome.tensors = {tensors};
+  o.outcome.tensors.push_back(tensors);
   return message(std::move(o), dst, [&, data = readable(o.source)](const unisono::Options& options) {
     return group_->isend(data, dst, tag, options);
   });
@@ -61,7 +61,7 @@ Backend::WorkPtr Backend::receive(Tensors& tensors, int src, int tag, const char
   check_message(tensors, tag, title);
   check_writable(tensors.front(), title);
   o.write(tensors.front());
-  o.outcome.tensors = {tensors};
+  o.outcome.tensors.push_back(tensors);
   return message(std::move(o), src, [&, data = writable(o.landing)](const unisono::Options& options) {
     return group_->irecv(data, src, tag, options);
   });

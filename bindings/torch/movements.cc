@@ -54,7 +54,7 @@ Backend::WorkPtr Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
   fill(o, Collective::broadcast, t, t.numel());
   o.call.root = static_cast<int>(opts.rootRank);
   o.inputs = tensors;
-  o.outcome.tensors = {tensors};
+  o.outcome.tensors.push_back(tensors);
   if (opts.rootRank == rank_) {
     o.read(packed(t));
     // In place: unisono does not write to what the root sends.
@@ -99,7 +99,7 @@ Backend::WorkPtr Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
   o.inputs = {input};
   o.read(packed(input));
   o.write(output);
-  o.outcome.tensors = {{output}};
+  o.outcome.tensors.push_back({output});
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -149,7 +149,7 @@ Backend::WorkPtr Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tens
   o.landing = joined_landing(outputs);
   if (outputs.size() > 1) o.landing = landing_for(at::empty_like(o.landing));
   o.call.output = o.landing.data_ptr();
-  o.outcome.tensors = {outputs};
+  o.outcome.tensors.push_back(outputs);
   o.finish = [outputs, landing = o.landing, n = size_] {
     // The landing holds, for each rank, the parts of all outputs.
     const at::Tensor by_rank = landing.view({n, landing.numel() / n});
@@ -200,7 +200,7 @@ Backend::WorkPtr Backend::scatter(Tensors& outputs, Lists& inputs, const c10d::S
   check_writable(out, o.title);
   fill(o, Collective::scatter, out, out.numel());
   o.call.root = static_cast<int>(opts.rootRank);
-  o.outcome.tensors = {outputs};
+  o.outcome.tensors.push_back(outputs);
   if (opts.rootRank == rank_) {
     at_root(o.title, [&] {
       check_one(inputs.size(), o.title, "lists of inputs (at the root)");

@@ -50,7 +50,7 @@ Backend::WorkPtr Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptio
   o.inputs = tensors;
   o.read(prepared(t, opts.reduceOp, o.title));
   o.write(t, o.source);  // what was staged for reading can be written, too
-  o.outcome.tensors = {tensors};
+  o.outcome.tensors.push_back(tensors);
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -66,7 +66,7 @@ Backend::WorkPtr Backend::allreduce_coalesced(Tensors& tensors, const c10d::Allr
   o.read(prepared(o.landing, opts.reduceOp, o.title));
   o.call.count = scaled(o.landing, o.landing.numel());
   o.call.output = o.landing.data_ptr();
-  o.outcome.tensors = {tensors};
+  o.outcome.tensors.push_back(tensors);
   o.finish = [tensors, landing = o.landing] { settle_into(tensors, landing); };
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
@@ -85,7 +85,7 @@ Backend::WorkPtr Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& op
   o.call.root = static_cast<int>(opts.rootRank);
   o.inputs = tensors;
   o.read(prepared(t, opts.reduceOp, o.title));
-  o.outcome.tensors = {tensors};
+  o.outcome.tensors.push_back(tensors);
   if (root) o.write(t, o.source);
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
@@ -114,7 +114,7 @@ Backend::WorkPtr Backend::reduce_scatter(Tensors& outputs, Lists& inputs, const 
   o.inputs = parts;
   o.read(prepared(joined(parts), opts.reduceOp, o.title));
   o.write(out);
-  o.outcome.tensors = {outputs};
+  o.outcome.tensors.push_back(outputs);
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -133,7 +133,7 @@ Backend::WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& i
   o.inputs = {input};
   o.read(prepared(input, opts.reduceOp, o.title));
   o.write(output);
-  o.outcome.tensors = {{output}};
+  o.outcome.tensors.push_back({output});
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -164,7 +164,7 @@ Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tens
   o.call.collective = Collective::reduce_scatter;
   o.call.count = scaled(o.landing, o.landing.numel());
   o.call.output = o.landing.data_ptr();
-  o.outcome.tensors = {outputs};
+  o.outcome.tensors.push_back(outputs);
   o.finish = [outputs, landing = o.landing] { settle_into(outputs, landing); };
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }

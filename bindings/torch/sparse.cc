@@ -73,7 +73,7 @@ Backend::WorkPtr Backend::allreduce_sparse(Tensors& tensors, const c10d::Allredu
   o.use_counts();
   o.call.input = o.source.const_data_ptr();
   o.call.output = o.landing.data_ptr();
-  o.outcome.tensors = {tensors};
+  o.outcome.tensors.push_back(tensors);
   o.finish = [target = tensors.front(), landing = o.landing, entries, index_bytes, value_bytes, t] {
     const at::NoGradGuard guard;
     at::Tensor sum;
