@@ -15,7 +15,7 @@ namespace {
 const void* library_behind_the_program(const char* name) noexcept {
   void* const program = ::dlopen(nullptr, RTLD_LAZY);
   link_map* library = nullptr;
-  const bool listed = program != nullptr && ::dlinfo(program, RTLD_DI_LINKMAP, &library) == 0;
+  const bool listed = program != nullptr && ::dlinfo(program, RTLD_DI_LINKMAP, static_cast<void*>(&library)) == 0;
   const void* found = nullptr;
   for (library = listed ? library->l_next : nullptr; library != nullptr && found == nullptr;
        library = library->l_next) {

@@ -56,6 +56,7 @@ class VerifyAll {
     const auto start = std::chrono::steady_clock::now();
     {
       std::vector<std::jthread> threads;
+      threads.reserve(threads_);
       for (unsigned i = 0; i < threads_; i++) threads.emplace_back([this] { work(); });
     }
     if (bar_) fmt::print(stderr, "\r\033[K");

@@ -116,12 +116,13 @@ std::string plot_svg(const std::vector<TunePoint>& points, const std::string& ti
   std::string body;
   int number = 0;
   for (const auto& [key, own] : groups) {
-    const double x = kLeft + (number % kColumns) * (kWidth + kLeft + kGapX),
-                 y = 40 + kTop + (number / kColumns) * (kHeight + kTop + kGapY);
+    const int column = number % kColumns, row = number / kColumns;
+    const double x = kLeft + column * (kWidth + kLeft + kGapX), y = 40 + kTop + row * (kHeight + kTop + kGapY);
     body += Panel(own, x, y).svg();
     number++;
   }
-  const double height = 40 + ((number + kColumns - 1) / kColumns) * (kHeight + kTop + kGapY);
+  const int rows = (number + kColumns - 1) / kColumns;
+  const double height = 40 + rows * (kHeight + kTop + kGapY);
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" "
       "aria-label=\"{}\">\n{}<text class=\"title\" "

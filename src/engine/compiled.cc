@@ -17,9 +17,9 @@ bool overlap(const plan::Ref& a, const plan::Ref& b) {
 bool may_be_ahead(const plan::Plan& plan, const std::vector<std::uint32_t>& lane, std::size_t place) {
   const auto receives = [&](std::size_t at) { return plan.steps[lane[at]].op == plan::OpCode::recv; };
   if (place == 0 || !receives(place) || !receives(place - 1)) return false;
-  for (std::size_t at = place; at-- > 0 && place - at < kPostedAhead && receives(at);)
+  for (std::size_t back = 1; back < kPostedAhead && back <= place && receives(place - back); back++)
     for (const plan::Ref& mine : plan.dst(plan.steps[lane[place]]))
-      for (const plan::Ref& other : plan.dst(plan.steps[lane[at]]))
+      for (const plan::Ref& other : plan.dst(plan.steps[lane[place - back]]))
         if (overlap(mine, other)) return false;
   return true;
 }

@@ -78,7 +78,7 @@ std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, 
       callbacks = deferred_.take();
     }
   }
-  run(std::move(callbacks));
+  run(callbacks);
   return completion;
 }
 
@@ -93,7 +93,7 @@ bool Messenger::poll(Look look) {
     moved = poll_locked(look);
     callbacks = deferred_.take();
   }
-  run(std::move(callbacks));
+  run(callbacks);
   return moved;
 }
 

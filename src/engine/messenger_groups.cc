@@ -65,7 +65,7 @@ void Messenger::close_group(std::uint64_t id) {
     closed_groups_.insert(id);
     callbacks = deferred_.take();
   }
-  run(std::move(callbacks));
+  run(callbacks);
 }
 
 void Messenger::begin(std::uint64_t id, std::uint64_t sequence, const Signature& signature) {
@@ -146,7 +146,7 @@ std::shared_ptr<Completion> Messenger::receive_message(std::uint64_t id, int ran
       callbacks = deferred_.take();
     }
   }
-  run(std::move(callbacks));
+  run(callbacks);
   return completion;
 }
 
@@ -162,7 +162,7 @@ void Messenger::cancel(std::uint64_t id, const std::shared_ptr<Completion>& comp
     forget_handovers(id, completion.get(), status, true);
     callbacks = deferred_.take();
   }
-  run(std::move(callbacks));
+  run(callbacks);
 }
 
 void Messenger::forget(std::uint64_t id, const Status& status) {
@@ -177,7 +177,7 @@ void Messenger::forget(std::uint64_t id, const Status& status) {
     forget_handovers(id, nullptr, status, false);
     callbacks = deferred_.take();
   }
-  run(std::move(callbacks));
+  run(callbacks);
 }
 
 // --- failures ----------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ void Messenger::fail_group(std::uint64_t id, const Status& status, bool flood) {
     if (GroupState* group = find(id)) fail_group_locked(id, *group, status, flood);
     callbacks = deferred_.take();
   }
-  run(std::move(callbacks));
+  run(callbacks);
 }
 
 void Messenger::fail_group_locked(std::uint64_t id, GroupState& group, const Status& status, bool flood_it) {
