@@ -188,10 +188,10 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
                          c.messenger->transport(*index).address(), deadline - c.clock.now(), c.clock);
 }
 
-/// That the ranks may run on, if all are on this host and talk over sockets; 0 otherwise.
-std::size_t processors_of_sockets(const Parts& layout, const std::vector<Introduction>& all) {
+/// That the ranks may run on together, if all are on this host; 0 otherwise.
+std::size_t processors_of_host(const std::vector<Introduction>& all) {
   std::set<int> processors;
-  if (layout.transport != "tcp" || !all_on_one_host(all)) return 0;
+  if (!all_on_one_host(all)) return 0;
   for (const Introduction& i : all) processors.insert(i.cpus.begin(), i.cpus.end());
   return processors.size();
 }
@@ -205,7 +205,7 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
     Parts layout;
     if (!all || !decide_transport(c, layout, *all).ok()) return {};  // every rank says so itself
     Tuned found = look_for_tuned(c.config, topology_of(c, layout, *all), !all_on_one_host(*all), c.log);
-    add_rules_of_turns(found, c.config, all->size(), processors_of_sockets(layout, *all));
+    add_rules_of_turns(found, c.config, all->size(), processors_of_host(*all));
     return to_text(found);
   };
   auto exchanged = value_or_throw(group::exchange_and_decide(*parts.store, parts.name, parts.rank, size, mine,

@@ -21,7 +21,7 @@ struct Tuned {
 std::string to_text(const Tuned& tuned);
 Tuned parse_tuned(std::string_view text);
 
-/// Before all that was measured: what the built-in table does not know of `ranks` that are all on one host, talk over sockets, and take turns on
+/// Before all that was measured: what the built-in table does not know of `ranks` that are all on one host and take turns on
 /// fewer `processors`. Nothing where they do not, or where no bit may depend on who is where.
 void add_rules_of_turns(Tuned& tuned, const Config& config, std::size_t ranks, std::size_t processors);
 

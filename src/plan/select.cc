@@ -16,7 +16,7 @@ namespace {
 //   one shot or two    the extra additions of one shot against one more signal and wait (0.5 to 1 us at 10 GB/s)
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
-//   shared             copies less than staged, but all ranks must run twice: with more ranks than cores only large operations gain
+//   shared             copies less than staged, but who writes to others waits for all to have begun: measured on two cores (`unisono bench --tune`)
 //   single_copy        from where it wins between cores that share no cache; in a group it runs only while it is faster (group/contest.h)
 //   hierarchical       a link between hosts is slower than memory: what goes over it counts; with two hosts of two, few messages do
 //   binomial reduce    between hosts of several ranks it sends the vector over each link once, the circulant one more often
@@ -64,22 +64,24 @@ constexpr std::string_view kBuiltIn =
     "broadcast@nodes[17-]:64K-=staged_nodes;"
     "all_gather@nodes[16-]:64K-=staged_nodes;"
     "reduce_scatter@nodes[16-]:64K-=staged_nodes;"
-    "all_reduce@shm[1-2]:16K-=shared;"
-    "all_reduce@shm[3-]:32K-=shared;"
-    "reduce@shm:16K-=shared;"
-    "broadcast@shm[1-2]:16K-=shared;"
+    "all_reduce@shm[1-8]:8K-=shared;"
+    "all_reduce@shm[9-]:32K-=shared;"
+    "reduce@shm[1-4]:8K-=shared;"
+    "reduce@shm[5-]:16K-=shared;"
+    "broadcast@shm[1-2]:8K-=shared;"
     "broadcast@shm[3-4]:64K-=shared;"
     "broadcast@shm[5-]:256K-=shared;"
-    "all_gather@shm[1-2]:16K-=shared;"
-    "all_gather@shm[3-]:64K-=shared;"
-    "reduce_scatter@shm[1-2]:16K-=shared;"
-    "reduce_scatter@shm[3-]:64K-=shared;"
-    "gather@shm[1-2]:16K-=shared;"
-    "gather@shm[3-]:64K-=shared;"
-    "scatter@shm[1-2]:16K-=shared;"
+    "all_gather@shm[1-4]:8K-=shared;"
+    "all_gather@shm[5-]:64K-=shared;"
+    "reduce_scatter@shm[1-4]:8K-=shared;"
+    "reduce_scatter@shm[5-]:64K-=shared;"
+    "gather@shm[1-2]:8K-=shared;"
+    "gather@shm[3-4]:64K-=shared;"
+    "gather@shm[5-]:128K-=shared;"
+    "scatter@shm[1-2]:8K-=shared;"
     "scatter@shm[3-]:64K-=shared;"
-    "all_to_all@shm[1-2]:16K-=shared;"
-    "all_to_all@shm[3-]:64K-=shared;"
+    "all_to_all@shm[1-4]:8K-=shared;"
+    "all_to_all@shm[5-]:16K-=shared;"
     "all_reduce@shm:128K-=single_copy;"
     "reduce@shm[1-2]:32K-=single_copy;"
     "broadcast@shm[1-2]:32K-=single_copy;"
