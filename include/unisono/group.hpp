@@ -239,7 +239,7 @@ class UNISONO_API Group {
 
  private:
   friend class Context;
-  friend UNISONO_API void spawn_threads(int size, const std::function<void(Group)>& body, Config config);
+  friend UNISONO_API void spawn_threads(int size, const std::function<void(Group)>& body, const Config& config);
   explicit Group(std::shared_ptr<detail::GroupImpl> impl);
   static void same_size(std::size_t a, std::size_t b, const char* what);  ///< throws InvalidArgument
   template <class T>
@@ -285,6 +285,6 @@ UNISONO_API Group init(Config config = Config::from_env());
 
 /// Ranks as threads of this process: calls `body` with a world of `size` on as many threads, over shared memory's own code.
 /// Rethrows the first exception. For tests, studies and notebooks.
-UNISONO_API void spawn_threads(int size, const std::function<void(Group)>& body, Config config = {});
+UNISONO_API void spawn_threads(int size, const std::function<void(Group)>& body, const Config& config = {});
 
 }  // namespace unisono

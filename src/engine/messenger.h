@@ -205,7 +205,7 @@ class Messenger final : private FrameHandler {
   bool advance_handovers();
   bool advance(Outgoing& outgoing, bool& ended);
   bool advance(Incoming& incoming, bool& ended);
-  void end(Incoming& incoming, Status status);
+  void end(Incoming& incoming, const Status& status);
   bool finish(Handover& handover, int peer);
   bool settle(Handover& handover, int peer);
   void stop(Outgoing& outgoing, const Status& status, bool finish_it);

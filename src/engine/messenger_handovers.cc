@@ -170,7 +170,7 @@ bool Messenger::advance(Incoming& in, bool& ended) {
 }
 
 /// The other side touches nothing any more.
-void Messenger::end(Incoming& in, Status status) {
+void Messenger::end(Incoming& in, const Status& status) {
   if (status.ok()) {
     if (in.memory.registered != nullptr) in.memory.registered->from_segment(in.memory.offset, in.header.length);
     deliver(in.peer, in.header, in.sink);

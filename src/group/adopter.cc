@@ -71,7 +71,8 @@ void Adopter::begin(const ContextImpl& context, const void* data, std::size_t by
 bool Adopter::try_again(const Key& key) {
   if (candidates_.size() >= kMostCandidates && !candidates_.contains(key)) candidates_.clear();
   Candidate& c = candidates_[key];
-  if (++c.uses < c.needed || c.uses * key.second < kWorth) return false;
+  c.uses++;
+  if (c.uses < c.needed || c.uses * key.second < kWorth) return false;
   c.uses = 0;
   c.needed *= kPatience;
   return true;

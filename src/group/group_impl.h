@@ -223,8 +223,8 @@ std::int64_t collective_bytes(const Call& call, int size);
 bool even(const Call& call);
 
 /// Joins a group through a store (Context::create_group).
-std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::shared_ptr<Store> store, int rank, int size,
-                                const std::string& name);
+std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std::shared_ptr<Store> store, int rank,
+                                int size, const std::string& name);
 /// Connections, domain, selection: the part that joining and subgroups share. `control` are the control block offsets.
 Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline);
 

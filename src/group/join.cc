@@ -217,8 +217,8 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
 
 }  // namespace
 
-std::shared_ptr<GroupImpl> join(std::shared_ptr<ContextImpl> context, std::shared_ptr<Store> store, int rank, int size,
-                                const std::string& name) {
+std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std::shared_ptr<Store> store, int rank,
+                                int size, const std::string& name) {
   if (size < 1) throw InvalidArgument(fmt::format("group \"{}\" of {} ranks: at least one is needed", name, size));
   if (rank < 0 || rank >= size)
     throw InvalidArgument(

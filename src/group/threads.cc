@@ -10,7 +10,7 @@
 
 namespace unisono {
 
-void spawn_threads(int size, const std::function<void(Group)>& body, Config config) {
+void spawn_threads(int size, const std::function<void(Group)>& body, const Config& config) {
   if (size < 1) throw InvalidArgument("spawn_threads: at least one rank is needed");
   const auto hub = transport::InprocHub::create();
   const auto store = make_memory_store();

@@ -331,7 +331,8 @@ class JobHandshakeFactory final : public HandshakeFactory {
 
 }  // namespace
 
-std::shared_ptr<HandshakeFactory> make_handshake_factory(PeerId self, std::string job, Secret secret, Purpose purpose) {
+std::shared_ptr<HandshakeFactory> make_handshake_factory(PeerId self, const std::string& job, const Secret& secret,
+                                                         Purpose purpose) {
   return std::make_shared<JobHandshakeFactory>(std::make_shared<const Identity>(self, job, secret, purpose));
 }
 

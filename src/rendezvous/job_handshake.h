@@ -30,7 +30,7 @@ enum class Purpose : std::uint8_t { link = 1, store = 2 };
 /// Handshakes for the process `self` of `job`. `self` may be zero for store connections, whose clients need no
 /// identity. An acceptor refuses a dialer that asks for another id than `self`; a dialer refuses an acceptor with
 /// another id than the one it dialled (unless that is zero) and itself.
-std::shared_ptr<HandshakeFactory> make_handshake_factory(PeerId self, std::string job, Secret secret,
+std::shared_ptr<HandshakeFactory> make_handshake_factory(PeerId self, const std::string& job, const Secret& secret,
                                                          Purpose purpose = Purpose::link);
 
 }  // namespace unisono::rendezvous

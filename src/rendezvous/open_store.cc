@@ -65,7 +65,7 @@ Result<std::shared_ptr<Store>> serve_or_join(const Opening& o, const Endpoint& a
   options.log = o.log;
   auto server = StoreServer::start(at, std::move(options));
   if (!server) {
-    const Status failed = server.status();
+    const Status& failed = server.status();
     if (failed.error_number() != EADDRINUSE) return failed;
     auto store = join(o, at, std::min(kJoinRunning, o.config.init_timeout));
     if (store) return store;

@@ -14,7 +14,7 @@ void Node::notify() noexcept {
   if (segment->header().parked.load(std::memory_order_relaxed) != 0) ring(*doorbell);
 }
 
-void Node::knock(Knock knock) {
+void Node::knock(const Knock& knock) {
   bool refused = false;
   {
     const std::lock_guard lock(mutex_);

@@ -39,7 +39,7 @@ class Node {
   void notify() noexcept;
   bool noticed() const noexcept { return notice_.load(std::memory_order_acquire); }
   bool take_notice() noexcept { return notice_.exchange(false, std::memory_order_acq_rel); }
-  void knock(Knock knock);
+  void knock(const Knock& knock);
   void tell_death(const PeerId& peer);
   void take(std::vector<Knock>& knocks, std::vector<PeerId>& deaths);
   bool dead() const noexcept { return dead_.load(std::memory_order_acquire); }

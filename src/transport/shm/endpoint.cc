@@ -214,7 +214,8 @@ void Endpoint::advance(std::uint64_t token, TimePoint now, std::vector<Event>& e
 }
 
 /// No link came of it. The control block stays taken: the peer may already look at it.
-void Endpoint::give_up(Meeting meeting, Status reason, bool temporary, TimePoint now, std::vector<Event>& events) {
+void Endpoint::give_up(Meeting meeting, const Status& reason, bool temporary, TimePoint now,
+                       std::vector<Event>& events) {
   watch_->remove(meeting.socket.get());
   if (meeting.channel) meeting.channel->close();
   ::shutdown(meeting.socket.get(), SHUT_RDWR);

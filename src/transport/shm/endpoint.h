@@ -73,7 +73,7 @@ class Endpoint final : public Transport, public SocketKind {
   void greeted(Fd fd, const PeerId& peer, std::optional<Dial> dial, TimePoint now, std::vector<Event>& events) override;
 
   void advance(std::uint64_t token, TimePoint now, std::vector<Event>& events);
-  void give_up(Meeting meeting, Status reason, bool temporary, TimePoint now, std::vector<Event>& events);
+  void give_up(Meeting meeting, const Status& reason, bool temporary, TimePoint now, std::vector<Event>& events);
   void establish(std::uint64_t token, Meeting meeting, TimePoint now, std::vector<Event>& events);
   void watch_process(Meeting& meeting, const Offer& offer);
   void socket_ended(std::uint64_t token, std::vector<Event>& events);
