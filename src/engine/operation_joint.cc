@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/within.h"
 #include "engine/operation.h"
 
 namespace unisono::engine {
@@ -66,9 +67,12 @@ bool Operation::help(int q) {
     helped_ = q;
     helping_.reset();
     const Offer& what = offered->offer;
-    std::byte* const there = domain.buffer(q, what.mine, what.bytes, true);
+    // Where that makes no sense, or cannot be mapped, q does it all.
+    const auto room = static_cast<std::size_t>((what.to_partner ? bound_->binding.out : bound_->binding.in).total());
     std::byte* const here = domain.own(what.theirs);
-    if (there == nullptr) return false;  // q does it all
+    if (!within(here, what.bytes, what.to_partner ? request_.out : request_.in, room)) return false;
+    std::byte* const there = domain.buffer(q, what.mine, what.bytes, true);
+    if (there == nullptr) return false;
     helping_.emplace(offered->copy, JointCopy::Side::other);
     if (helping_->left() < what.bytes / kLate) {
       helping_.reset();
