@@ -32,6 +32,8 @@ class Bundle {
   /// By age; the first one is where small frames go. None is ever taken out but by remove().
   std::span<const std::unique_ptr<Stream>> streams() const noexcept { return streams_; }
   bool empty() const noexcept { return streams_.empty(); }
+  /// The only one, or nullptr.
+  Stream* only() const noexcept { return streams_.size() == 1 ? streams_.front().get() : nullptr; }
   bool is_first(const Stream& stream) const noexcept { return !empty() && streams_.front().get() == &stream; }
   /// Frames that waited for a first one go on.
   void add(std::unique_ptr<Stream> stream, Deferred& deferred);

@@ -80,7 +80,8 @@ class Inbox {
                     Deferred& deferred);
   /// Fail posted receives that only `rank` could fulfil (all ranks in `gone` have left).
   void fail_messages(const std::vector<bool>& gone, int rank, const Status& status, Deferred& deferred);
-  bool idle() const noexcept { return receives_.empty(); }
+  /// No message waits for its receive, and no receive for its message.
+  bool no_messages() const noexcept { return receives_.empty() && messages_.empty(); }
 
   // --- frames -----------------------------------------------------------------------------------------------------
   /// Nothing: too much is being kept already, or, where the caller is `patient`, the frame is large and its receive is not posted

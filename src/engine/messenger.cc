@@ -47,6 +47,26 @@ void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std:
   enqueue(group->members[rank], std::move(frame));
 }
 
+Stream::Brief Messenger::receive_now(std::uint64_t id, int rank, std::int64_t tag, MutablePart buffer, int looks,
+                                     Arrival& arrival) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return Stream::Brief::nothing_yet;
+  GroupState* group = find(id);
+  // What was posted or kept before comes first.
+  if (group == nullptr || group->failure->failed() || !group->inbox.no_messages()) return Stream::Brief::something_else;
+  Peer& peer = peers_[group->members[rank]];
+  Stream* stream = peer.gone() ? nullptr : peer.bundle.only();
+  if (stream == nullptr) return Stream::Brief::something_else;
+  ConstPart payload;
+  const auto found = stream->find_brief(id, static_cast<std::uint64_t>(tag), looks, payload);
+  if (found != Stream::Brief::here) return found;
+  if (payload.size() > buffer.size()) return Stream::Brief::something_else;
+  if (!payload.empty()) std::memcpy(buffer.data(), payload.data(), payload.size());
+  stream->drop_brief();
+  arrival = {rank, tag, static_cast<std::int64_t>(payload.size())};
+  return found;
+}
+
 std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, std::int64_t tag, ConstPart data,
                                                     const transport::Place* place) {
   FrameHeader header;
@@ -68,7 +88,7 @@ std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, 
         if (auto handed_over = hand_over(*group, rank, header, data, *place)) return handed_over;
       Peer& peer = peers_[group->members[rank]];
       const std::size_t written = peer.gone() ? 0 : peer.bundle.write_now(header, data);
-      if (written == bytes_of(header) + data.size()) return sent_;
+      if (written == bytes_of(header) + data.size()) return nullptr;
       OutFrame frame;
       frame.header = header;
       if (!data.empty()) frame.parts.push_back(data);

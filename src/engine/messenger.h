@@ -101,11 +101,17 @@ class Messenger final : private FrameHandler {
   void forget(std::uint64_t group, const Status& status);
 
   // --- point to point ---------------------------------------------------------------------------------------------
-  /// `place`: where the data lie in the segment that was lent, if they do and are to be handed over; then nothing is sent but where that is.
+  /// Empty when all of it was sent at once. `place`: where the data lie in the segment that was lent, if they do and are to be handed over; then nothing is sent but where that is.
   std::shared_ptr<Completion> send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data,
                                            const transport::Place* place = nullptr);
+  /// Of what was sent at once, for who needs one.
+  const std::shared_ptr<Completion>& sent() const noexcept { return sent_; }
   std::shared_ptr<Completion> receive_message(std::uint64_t group, int rank, std::int64_t tag,
                                               transport::MutablePart buffer);
+  /// A brief message from `rank` that comes next on the way from it, in up to `looks` looks, to `buffer`, without a receive that is posted. Other than `here`: nothing
+  /// is taken; when something else comes next, or another receive comes first, a receive has to be posted.
+  Stream::Brief receive_now(std::uint64_t group, int rank, std::int64_t tag, transport::MutablePart buffer, int looks,
+                            Arrival& arrival);
   /// Give up on one message; its memory is not used after this. (One that is being handed over comes to its end first, if the peer runs.)
   void cancel(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
@@ -224,7 +230,7 @@ class Messenger final : private FrameHandler {
   transport::Poller& poller_;
   const Clock& clock_;
   Logger log_;
-  const std::shared_ptr<Completion> sent_ = std::make_shared<Completion>();  ///< of whatever was sent at once
+  const std::shared_ptr<Completion> sent_ = std::make_shared<Completion>();
   mutable std::mutex mutex_;
   std::deque<Peer> peers_;                           ///< a deque: references stay when peers are added
   std::unordered_map<std::string, int> peer_index_;  ///< by to_string(PeerId)

@@ -216,6 +216,21 @@ bool Stream::read_header(bool& moved) {
   return true;
 }
 
+Stream::Brief Stream::find_brief(std::uint64_t group, std::uint64_t tag, int looks, ConstPart& payload) noexcept {
+  if (have_header_ || buffer_begin_ != buffer_end_ || state_ != State::open) return Brief::something_else;
+  for (; looks > 0; looks--) {
+    const ConstPart front = link_->front();
+    if (front.empty()) continue;
+    BriefHeader header;
+    if (front.size() < sizeof header) return Brief::something_else;
+    std::memcpy(&header, front.data(), sizeof header);
+    payload = front.subspan(sizeof header);
+    const bool wanted = header.magic == kBriefMagic && header.group == group && header.sequence == tag;
+    return wanted && header.length == payload.size() ? Brief::here : Brief::something_else;
+  }
+  return link_->has_other_input() ? Brief::something_else : Brief::nothing_yet;
+}
+
 /// So many bytes of the payload have come.
 void Stream::pass(std::size_t bytes) {
   remaining_ -= bytes;

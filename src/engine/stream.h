@@ -110,6 +110,10 @@ class Stream {
   bool flush(Deferred& deferred);
   /// Read what is there, up to a few hundred KiB, so that what came is used while it is in the caches; whether anything was.
   bool read(FrameHandler& handler);
+  enum class Brief : std::uint8_t { here, nothing_yet, something_else };
+  /// Whether what comes next is a brief message of `group` with `tag`, in up to `looks` looks. Its payload lies there until drop_brief(), and is not in what read() finds after that.
+  Brief find_brief(std::uint64_t group, std::uint64_t tag, int looks, transport::ConstPart& payload) noexcept;
+  void drop_brief() noexcept { link_->drop_front(); }
   /// Whether the frame in front can be left where it is for a moment. After so many questions it is time to take it: what is behind
   /// it may be what everybody waits for.
   bool patient() const noexcept { return asked_ < kPatience; }

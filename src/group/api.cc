@@ -98,15 +98,20 @@ void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Opt
   GroupImpl& g = need(impl_);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
   const auto completion = g.send(data, dst, tag, timeout);
+  if (completion == nullptr) return;
   g.wait(completion, timeout, {"send", true, dst, tag, data.size()}, true, o.interrupted);
 }
 
 Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
-  const auto completion = g.receive(data, src, tag, timeout);
-  g.wait(completion, timeout, {"recv", true, src, tag, data.size()}, true, o.interrupted);
-  const engine::Arrival a = completion->arrival();
+  std::optional<engine::Arrival> arrival = g.receive_now(data, src, tag);
+  if (!arrival) {
+    const auto completion = g.receive(data, src, tag, timeout);
+    g.wait(completion, timeout, {"recv", true, src, tag, data.size()}, true, o.interrupted);
+    arrival = completion->arrival();
+  }
+  const engine::Arrival& a = *arrival;
   return {a.source, a.tag, a.bytes};
 }
 
@@ -114,6 +119,7 @@ Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Op
   GroupImpl& g = need(impl_);
   auto work = std::make_shared<WorkImpl>();
   work->completion = g.send(data, dst, tag, o.timeout.value_or(g.default_timeout()));
+  if (work->completion == nullptr) work->completion = g.parts().context->messenger->sent();
   work->group = impl_;
   work->what = {"send", true, dst, tag, data.size()};
   work->deadline = g.deadline(o);

@@ -107,9 +107,12 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   void adopt(const std::string& tuned);
   void run(const Call& call);
   std::shared_ptr<engine::Completion> start(const Call& call);
+  /// Empty when all of it was sent at once.
   std::shared_ptr<engine::Completion> send(std::span<const std::byte> data, int dst, std::int64_t tag,
                                            Duration timeout);
   std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag, Duration timeout);
+  /// A short message from a peer of this host that is there, or comes within a few looks: in front of receive(), which takes whatever is not so simple.
+  std::optional<engine::Arrival> receive_now(std::span<std::byte> data, int src, std::int64_t tag);
   /// Wait for an operation of this group in this thread; throws its error. Past the timeout: `cancel` for blocking calls.
   void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what, bool cancel,
             group::Progress::Interrupted interrupted = nullptr);
@@ -163,6 +166,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   int judge_of(const Call& call) const noexcept;
   void refuse_private_buffers(const Pending& pending, const plan::Plan& plan, const engine::Binding& binding) const;
   void adopt_buffers(const Pending& pending) const;
+  void check_receive(std::span<const std::byte> data, int src);
   void adopt_message(std::span<const std::byte> data, int peer, Duration timeout) const;
   bool let_go(Pending& pending);
   Status check_on(Pending& pending);

@@ -35,8 +35,7 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
   return messenger.send_message(parts_.id, dst, tag, data, place.offset != 0 ? &place : nullptr);
 }
 
-std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data, int src, std::int64_t tag,
-                                                       Duration timeout) {
+void GroupImpl::check_receive(std::span<const std::byte> data, int src) {
   check_usable();
   if (src < kAnyRank || src >= size())
     throw InvalidArgument(fmt::format("recv from rank {} on group \"{}\": it has ranks 0 to {}, or -1 for any", src,
@@ -48,8 +47,27 @@ std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data
   if (size() == 1)
     throw InvalidArgument(fmt::format("recv on group \"{}\": it has one rank, so nobody can send", parts_.name));
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("recv: data is null");
+}
+
+std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data, int src, std::int64_t tag,
+                                                       Duration timeout) {
+  check_receive(data, src);
   if (data.size() >= engine::kHandedOver && parts_.context->segment != nullptr) adopt_message(data, src, timeout);
   return parts_.context->messenger->receive_message(parts_.id, src, tag, data);
+}
+
+std::optional<engine::Arrival> GroupImpl::receive_now(std::span<std::byte> data, int src, std::int64_t tag) {
+  constexpr int kLooks = 16;  // the messenger's lock is held so long
+  if (data.size() > engine::BriefHeader::kMost) return std::nullopt;
+  check_receive(data, src);
+  if (src == kAnyRank || !parts_.members[src].shares_memory) return std::nullopt;
+  engine::Messenger& messenger = *parts_.context->messenger;
+  engine::Arrival arrival;
+  auto found = engine::Stream::Brief::nothing_yet;
+  for (int round = parts_.context->progress->short_wait(); round > 0 && found == engine::Stream::Brief::nothing_yet;
+       round--)
+    found = messenger.receive_now(parts_.id, src, tag, data, kLooks, arrival);
+  return found == engine::Stream::Brief::here ? std::optional(arrival) : std::nullopt;
 }
 
 }  // namespace unisono::detail

@@ -117,6 +117,12 @@ class Link {
   virtual Io write(std::span<const ConstPart> parts) noexcept = 0;
   /// Read what is there into `parts`, in order. Partial reads are normal.
   virtual Io read(std::span<const MutablePart> parts) noexcept = 0;
+  /// What one short write of the peer brought, if that comes next, in memory where it may be looked at until the next read() or drop_front(). Empty: ask read().
+  virtual ConstPart front() noexcept { return {}; }
+  /// What front() gave has been read.
+  virtual void drop_front() noexcept {}
+  /// Whether read() may have something to do where front() gives nothing.
+  virtual bool has_other_input() noexcept { return true; }
   /// For Poller::add, or -1 when the link is memory and is woken through the transport.
   virtual int fd() const noexcept = 0;
   /// The peer's shared memory, or nullptr.

@@ -66,6 +66,77 @@ TEST(Messages, OneTagDoesNotOvertakeItself) {
   });
 }
 
+/// Short ones are taken where they lie when they come next, and nothing else comes first: other tags, receives that were posted before, long messages.
+TEST(Messages, ShortOnesKeepTheirOrder) {
+  constexpr int kRounds = 300;
+  spawn_threads(2, [](Group world) {
+    const auto count = [](int i) { return std::size_t(i * 7 % 5 == 0 ? 40 : i % 7); };  // of 0 to 6 fit beside a header
+    if (world.rank() == 0) {
+      for (int i = 0; i < kRounds; i++)
+        for (int tag = 0; tag < 3; tag++) {
+          const std::vector<std::int32_t> data(count(i), 3 * i + tag);
+          world.send(std::span(data), 1, tag);
+        }
+      return;
+    }
+    for (int i = 0; i < kRounds; i++) {
+      std::vector<std::vector<std::int32_t>> in(3, std::vector<std::int32_t>(count(i), -1));
+      const auto check = [&](int tag, const Received& got) {
+        EXPECT_EQ(got.source, 0);
+        EXPECT_EQ(got.tag, tag);
+        EXPECT_EQ(got.bytes, static_cast<std::int64_t>(4 * count(i)));
+        for (const auto v : in[static_cast<std::size_t>(tag)]) ASSERT_EQ(v, 3 * i + tag);
+      };
+      const int posted = i % 4;  // of tag 3: none
+      Work early;
+      if (posted < 3)
+        early = world.irecv(std::as_writable_bytes(std::span(in[static_cast<std::size_t>(posted)])), 0, posted);
+      for (int k = 0; k < 3; k++) {
+        const int tag = i % 2 == 0 ? k : 2 - k;
+        if (tag == posted) continue;
+        check(tag, world.recv(std::span(in[static_cast<std::size_t>(tag)]), i % 5 == 0 ? kAnyRank : 0, tag));
+      }
+      if (posted == 3) continue;
+      early.wait();
+      check(posted, early.received());
+    }
+  });
+}
+
+TEST(Messages, AShortOneThatDoesNotFitNamesBothSizes) {
+  spawn_threads(2, [](Group world) {
+    std::vector<std::int32_t> data(4, 3);
+    for (int i = 0; i < 20; i++) {
+      if (world.rank() == 0) {
+        world.send(std::span<const std::int32_t>(data), 1);
+      } else {
+        try {
+          world.recv(std::span(data).first(2), 0);
+          ADD_FAILURE() << "no error";
+        } catch (const InvalidArgument& e) {
+          EXPECT_NE(std::string(e.what()).find("16 bytes from rank 0"), std::string::npos) << e.what();
+        }
+      }
+    }
+    world.barrier();
+  });
+}
+
+/// A receive takes what was sent before its rank left or the sender was late, and ends with an error when nothing can come any more.
+TEST(Messages, ShortOnesOfARankThatHasLeft) {
+  spawn_threads(2, [](Group world) {
+    std::int32_t x = 5;
+    if (world.rank() == 0) {
+      world.send(std::span<const std::int32_t>(&x, 1), 1);
+      return;
+    }
+    std::int32_t y = 0;
+    world.recv(std::span(&y, 1), 0);
+    EXPECT_EQ(y, 5);
+    EXPECT_THROW(world.recv(std::span(&y, 1), 0), Error);
+  });
+}
+
 TEST(Messages, ARingByHandEqualsAllReduce) {
   spawn_threads(5, [](Group world) {
     const int n = world.size(), me = world.rank(), right = (me + 1) % n, left = (me + n - 1) % n;

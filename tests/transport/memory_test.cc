@@ -283,6 +283,40 @@ TEST(Channel, ShortWritesKeepTheirPlaceAmongLongOnes) {
   }
 }
 
+/// Whole slots looked at where they lie, or read: what comes is the same stream.
+TEST(Channel, GivesWhatIsInFrontWhereItLies) {
+  std::size_t seen = 0;
+  for (unsigned seed = 1; seed <= 20; seed++) {
+    Face face(4096);
+    std::mt19937 random(seed);
+    const auto stream = pattern(1 << 15, seed);
+    std::vector<std::byte> in;
+    std::array<std::byte, 150> piece;
+    for (std::size_t sent = 0; in.size() < stream.size();) {
+      for (auto i = random() % 6; i > 0; i--) {
+        const std::size_t most = random() % 4 == 0 ? 700 : Slot::kBytes;
+        sent += Face::write(*face.a, std::span(stream).subspan(sent, std::min(random() % most, stream.size() - sent)))
+                    .bytes;
+      }
+      for (auto i = random() % 16; i > 0; i--) {
+        const ConstPart front = face.b->front();
+        if (!front.empty() && random() % 2 == 0) {
+          in.insert(in.end(), front.begin(), front.end());
+          face.b->drop_front();
+          seen++;
+        } else {
+          EXPECT_EQ(front.empty() && in.size() < sent, face.b->front().empty() && face.b->has_other_input());
+          const Io io = Face::read(*face.b, std::span(piece).first(random() % 2 == 0 ? piece.size() : random() % 100));
+          in.insert(in.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(io.bytes));
+        }
+        ASSERT_LE(in.size(), sent);
+        ASSERT_TRUE(std::equal(in.begin(), in.end(), stream.begin())) << in.size();
+      }
+    }
+  }
+  EXPECT_GT(seen, 100u);
+}
+
 TEST(Channel, ShortAndLongWritesOfAnotherThread) {
   Face face(4096);
   const auto stream = pattern(1 << 20, 5);
@@ -344,6 +378,7 @@ TEST(Channel, DoesNotFollowAPeersNonsense) {
     Face face(4096);
     ASSERT_EQ(Face::write(*face.a, std::span(word).first(8)).bytes, 8u);
     face.block_of_a().slots[0].bytes = nonsense;
+    EXPECT_LE(face.b->front().size(), Slot::kBytes) << nonsense;
     EXPECT_EQ(Face::read(*face.b, in).state, Io::State::failed) << nonsense;
   }
   for (const auto& [offset, bytes] : {std::pair<std::uint64_t, std::uint64_t>{~0ull, 4096},

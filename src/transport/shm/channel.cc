@@ -188,6 +188,24 @@ Io Channel::read(std::span<const MutablePart> parts) noexcept {
   return {Io::State::ok, moved, 0};
 }
 
+ConstPart Channel::front() noexcept {
+  if (corrupt_ || severed_.load(std::memory_order_acquire) || closed_.load(std::memory_order_relaxed)) return {};
+  const ConstPart bytes = short_reader_->front(read_);
+  front_ = bytes.size();
+  return bytes;
+}
+
+void Channel::drop_front() noexcept {
+  short_reader_->drop_front();
+  read_ += front_;
+}
+
+bool Channel::has_other_input() noexcept {
+  if (corrupt_ || ended() || short_reader_->before_slot(read_) == 0) return true;
+  const auto there = readable(1);
+  return !there || *there > 0;
+}
+
 /// How many of the `wanted` bytes can be read from the ring now. Nothing: the peer's words make no sense (corrupt_ is set).
 std::optional<std::uint64_t> Channel::readable(std::uint64_t wanted) noexcept {
   if (!reader_ && !find_ring()) return corrupt_ ? std::nullopt : std::optional<std::uint64_t>(0);

@@ -33,6 +33,10 @@ class Channel {
 
   Io write(std::span<const ConstPart> parts) noexcept;
   Io read(std::span<const MutablePart> parts) noexcept;
+  /// As Link's.
+  ConstPart front() noexcept;
+  void drop_front() noexcept;
+  bool has_other_input() noexcept;
   /// Tells the peer that no more comes. What was written stays readable for it. Nothing happens in a forked child.
   void close() noexcept;
   bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
@@ -71,6 +75,7 @@ class Channel {
   std::optional<LaneWriter> short_writer_;  ///< from bind() on
   std::optional<LaneReader> short_reader_;
   std::uint64_t written_ = 0, read_ = 0;  ///< of the streams, by either way
+  std::size_t front_ = 0;                 ///< bytes that front() gave last
   bool corrupt_ = false;                  ///< the peer's words make no sense
   bool starving_ = false;                 ///< our `starved` word is set
   std::atomic<bool> closed_{false}, gone_{false}, severed_{false};
@@ -87,6 +92,9 @@ class MemoryLink final : public Link {
   }
   Io write(std::span<const ConstPart> parts) noexcept override { return channel_->write(parts); }
   Io read(std::span<const MutablePart> parts) noexcept override { return channel_->read(parts); }
+  ConstPart front() noexcept override { return channel_->front(); }
+  void drop_front() noexcept override { channel_->drop_front(); }
+  bool has_other_input() noexcept override { return channel_->has_other_input(); }
   int fd() const noexcept override { return -1; }
   SharedView* shared() noexcept override { return channel_->view(); }
   std::string describe() const override { return description_; }

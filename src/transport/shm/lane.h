@@ -56,6 +56,14 @@ class LaneReader {
     return stamp == 0 || stamp - 1 + taken_ < position ? std::numeric_limits<std::uint64_t>::max()
                                                        : stamp - 1 + taken_ - position;
   }
+  /// All of the slot in front, when its bytes are the stream's from `position` on and none are taken yet; otherwise nothing.
+  ConstPart front(std::uint64_t position) const noexcept {
+    const Slot& s = slot();
+    if (s.stamp.load(std::memory_order_acquire) != position + 1 || taken_ != 0) return {};
+    const std::uint32_t bytes = s.bytes;  // once: it is the peer's
+    return bytes <= Slot::kBytes ? ConstPart(s.data, bytes) : ConstPart();
+  }
+  void drop_front() noexcept { mine_.slots_read.store(++read_, std::memory_order_release); }
   /// When before_slot() is 0: up to `room` of its bytes. 0: what it says makes no sense.
   std::uint64_t get(std::byte* to, std::uint64_t room) noexcept {
     const std::uint64_t bytes = slot().bytes;
