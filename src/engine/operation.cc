@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/within.h"
 #include "engine/messenger.h"
 
 namespace unisono::engine {
 
-/// From so many bytes of outputs on all ranks, plans store around the caches: they would not be there any more when they
-/// are next read, and what lies in their place need not be fetched first.
+/// From so many bytes of inputs and outputs on all ranks, plans store around the caches: what is stored would not be there any more when it
+/// is next read, and what lies in its place need not be fetched first.
 constexpr std::int64_t kBeyondCaches = 32 << 20;
 
 namespace {
@@ -56,6 +57,11 @@ void Operation::start(Request request, std::uint64_t sequence) {
 /// The plan is known: slots for its slices, and scratch, which is another piece of memory each time.
 void Operation::prepare() {
   if (laid_out_ != bound_) lay_out();
+  const std::int64_t in = bound_->binding.in.total(), out = bound_->binding.out.total();
+  const bool in_place = within(request_.in, static_cast<std::size_t>(in), request_.out, static_cast<std::size_t>(out));
+  const std::int64_t touched = (in_place ? out : in + out) * ground_.size;
+  large_ = touched >= kBeyondCaches;
+  beyond_caches_ = touched > kBeyondCaches;
   auto scratch = static_cast<std::size_t>(scratch_stride_) * plan().scratch_extent.size() * slots_.size();
   if (reads_peers_) scratch = kFetched * static_cast<std::size_t>(ground_.size);
   if (ground_.scratch && ground_.scratch->size() < scratch) ground_.scratch->resize(scratch);
@@ -70,8 +76,6 @@ void Operation::lay_out() {
                      ? ground_.domain->slice_bytes(
                            static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)), largest)
                      : network_slice(ground_, plan.collective, largest);
-  // Who has no output writes to the root's.
-  large_ = (binding.out.total() > 0 ? binding.out : binding.in).total() * ground_.size >= kBeyondCaches;
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
   const auto slots = static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow));

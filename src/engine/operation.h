@@ -164,7 +164,9 @@ class Operation final : public Running {
   int helper_ = -1, helped_ = -1;               ///< who may do a part of the former
   bool patient_ = true;                         ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
-  bool large_ = false;  ///< the outputs of all ranks go past the caches: they are stored around them
+  bool large_ =
+      false;  ///< inputs and outputs of all ranks fill the caches: what is not read on the way is stored around them
+  bool beyond_caches_ = false;  ///< they do not even fit: they come from memory
 };
 
 }  // namespace unisono::engine

@@ -167,7 +167,7 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
   const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
   kernels::Reduce what{prepared().dtype, prepared().op,
                        step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
-  what.far = large_;
+  what.far = beyond_caches_;
   const bool around = large_ && step.final && (plan.shared || plan.staged) && !reads_peers_;
   const auto operand = [&](std::size_t k) {
     const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
