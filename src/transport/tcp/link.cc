@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kMaxParts = 128;  // the rest of a longer list waits for the next call: partial writes are normal
 constexpr int kUserTimeoutMs = 30000;
-constexpr int kLocalBuffer = 1 << 20;
+// What is on its way is to stay in the caches; what was sent is to find room, whether or not its reader has the core.
+constexpr int kLocalSend = 384 << 10, kLocalReceive = 2 << 20;
 
 struct Vectors {
   std::array<iovec, kMaxParts> parts;
@@ -53,16 +54,17 @@ void tune(int fd) noexcept {
 
 bool allows_large_buffers() {
   // Asking for more than the limit would be worse than not asking: it gives the limit, for good.
-  for (const char* name : {"/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"}) {
-    int limit = 0;
-    if (!(std::ifstream(name) >> limit) || limit < kLocalBuffer) return false;
-  }
-  return true;
+  const auto limit = [](const char* name) {
+    int bytes = 0;
+    std::ifstream(name) >> bytes;
+    return bytes;
+  };
+  return limit("/proc/sys/net/core/rmem_max") >= kLocalReceive && limit("/proc/sys/net/core/wmem_max") >= kLocalSend;
 }
 
 void tune_local(int fd) noexcept {
-  set(fd, SOL_SOCKET, SO_SNDBUF, kLocalBuffer);
-  set(fd, SOL_SOCKET, SO_RCVBUF, kLocalBuffer);
+  set(fd, SOL_SOCKET, SO_SNDBUF, kLocalSend);
+  set(fd, SOL_SOCKET, SO_RCVBUF, kLocalReceive);
 }
 
 TcpLink::TcpLink(Fd fd, std::string description, std::weak_ptr<Departed> departed)

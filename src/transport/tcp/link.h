@@ -59,7 +59,7 @@ void tune(int fd) noexcept;
 
 /// Whether this system lets a socket have buffers as large as tune_local() wants them.
 bool allows_large_buffers();
-/// Large buffers from the start, for a connection that does not leave the host: the kernel makes them grow with round-trip times,
+/// Buffers of a fixed size from the start, for a connection that does not leave the host: the kernel makes them grow with round-trip times,
 /// of which there are hardly any here, and a slice that does not fit at once takes half as long again.
 void tune_local(int fd) noexcept;
 
