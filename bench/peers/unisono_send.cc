@@ -21,17 +21,32 @@ void there_and_back(const unisono::Group& group, std::span<float> data) {
   }
 }
 
+/// Seconds of each of `calls` calls, appended.
+void time_calls(const unisono::Group& group, std::span<float> data, int calls, std::vector<double>& seconds) {
+  group.barrier();
+  auto start = Clock::now();
+  for (int i = 0; i < calls; i++) {
+    there_and_back(group, data);
+    const auto end = Clock::now();
+    seconds.push_back(std::chrono::duration<double>(end - start).count() / 2);
+    start = end;
+  }
+}
+
+/// In portions, as mpi_collective.c: what the ranks say to each other between them is not between any two calls.
 double median_seconds(const unisono::Group& group, std::span<float> data, double budget) {
-  for (int i = 0; i < 10; i++) there_and_back(group, data);
+  constexpr int kPortions = 10, kLargestPortion = 2000;
   std::vector<double> seconds;
+  time_calls(group, data, 10, seconds);
+  std::nth_element(seconds.begin(), seconds.begin() + 5, seconds.end());
+  std::int32_t portion = std::clamp(static_cast<int>(budget / kPortions / (2 * seconds[5])), 1, kLargestPortion);
+  group.broadcast(std::span(&portion, 1));
+  seconds.clear();
   const auto begin = Clock::now();
   for (std::int32_t more = 1; more != 0;) {
-    for (int i = 0; i < 10; i++) {
-      const auto start = Clock::now();
-      there_and_back(group, data);
-      seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count() / 2);
-    }
-    more = std::chrono::duration<double>(Clock::now() - begin).count() < budget ? 1 : 0;
+    time_calls(group, data, portion, seconds);
+    const bool in_time = std::chrono::duration<double>(Clock::now() - begin).count() < budget;
+    more = seconds.size() < 10 || (in_time && seconds.size() < std::size_t{kPortions} * kLargestPortion) ? 1 : 0;
     group.broadcast(std::span(&more, 1));
   }
   std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
