@@ -137,7 +137,7 @@ Problem at_size(Problem p, std::int64_t bytes) {
 /// The algorithm that the group would choose. Operands of up to 40 bytes a rank travel in the line that announces an
 /// operation in shared memory, without an algorithm.
 std::string algorithm_of(const Group& group, const Config& config, const Problem& p, const MeasureOptions& options,
-                         bool shared_buffers) {
+                         bool shared_input, bool shared_output) {
   if (!options.algorithm.empty()) return options.algorithm;
   const bool one_host = group.transport() == "shm" || group.transport() == "inproc";
   const std::int64_t sent =
@@ -150,7 +150,8 @@ std::string algorithm_of(const Group& group, const Config& config, const Problem
   question.one_host = one_host;
   question.ranks = p.size;
   question.bytes = total_bytes(p);
-  question.shared_buffers = shared_buffers;
+  question.shared_buffers = shared_input;
+  question.shared_outputs = shared_output;
   question.several_hosts = group.transport() == "mixed";
   const auto* algorithm = selector->choose(question);
   return algorithm == nullptr ? "unknown" : std::string(algorithm->name);
@@ -161,9 +162,9 @@ BenchRow measure_row(const Group& group, const Config& config, const Problem& p,
   BenchRow row{p, {}, std::string(group.transport()), {}, {}};
   row.out_of_place = measure(group, p, false, options, memory);
   if (has_in_place(p.collective)) row.in_place = measure(group, p, true, options, memory);
-  const bool shared =
-      memory.input() != nullptr && group.shares(memory.input(), 1);  // ordinary memory is by now, or is not
-  row.algorithm = algorithm_of(group, config, p, options, shared);
+  const auto shared = [&](const std::byte* data) { return data != nullptr && group.shares(data, 1); };
+  // Ordinary memory is by now, or is not.
+  row.algorithm = algorithm_of(group, config, p, options, shared(memory.input()), shared(memory.output()));
   return row;
 }
 

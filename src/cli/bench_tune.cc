@@ -92,7 +92,7 @@ class Tuner {
     return !one_host_ || posted > 40 || overridden_.find(name_of(p.collective)) != std::string::npos;
   }
 
-  /// What can run: with shared buffers the algorithm that needs them against the one that private buffers get.
+  /// What can run: with shared buffers the algorithms that need them against the one that private buffers get.
   TunePoint candidates_of(const Problem& p, bool shared) const {
     TunePoint point{p.collective, total_bytes(p), shared, {}, 0, 0, 0};
     plan::Question question;
@@ -100,20 +100,20 @@ class Tuner {
     question.one_host = one_host_;
     question.ranks = p.size;
     question.bytes = point.bytes;
-    question.shared_buffers = shared;
+    question.shared_buffers = question.shared_outputs = shared;
     question.several_hosts = place_of(group_) == "hosts";
     question.several_nodes = place_of(group_) == "nodes";
     const plan::Algorithm* in_force = selector_.choose(question);
-    question.shared_buffers = false;
+    question.shared_buffers = question.shared_outputs = false;
     const plan::Algorithm* without = selector_.choose(question);
     for (const plan::Algorithm& a : plan::algorithms()) {
       if (a.collective != p.collective) continue;
-      const bool runs = shared ? a.place == plan::Place::shared_buffers || &a == without
-                        : a.place == plan::Place::shared_buffers ? false
-                        : a.place == plan::Place::several_nodes  ? question.several_nodes
-                        : plan::needs_one_host(a.place)          ? one_host_
-                        : a.place == plan::Place::several_hosts  ? question.several_hosts
-                                                                 : true;
+      const bool runs = shared                                  ? plan::needs_shared_buffers(a.place) || &a == without
+                        : plan::needs_shared_buffers(a.place)   ? false
+                        : a.place == plan::Place::several_nodes ? question.several_nodes
+                        : plan::needs_one_host(a.place)         ? one_host_
+                        : a.place == plan::Place::several_hosts ? question.several_hosts
+                                                                : true;
       if (!runs) continue;
       if (&a == in_force) point.in_force = point.candidates.size();
       point.candidates.push_back({&a, {}});

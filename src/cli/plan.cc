@@ -43,7 +43,8 @@ plan::Question question_of(const PlanOptions& o) {
   q.several_hosts = count > 1 && count < o.ranks;
   const std::vector<std::int32_t> nodes = nodes_of(o);
   q.several_nodes = q.one_host && !nodes.empty() && nodes.back() > 0 && nodes.back() + 1 < o.ranks;
-  q.shared_buffers = o.memory == "shared";
+  q.shared_outputs = o.memory == "shared";
+  q.shared_buffers = q.shared_outputs || o.memory == "shared-inputs";
   q.ranks = o.ranks;
   q.bytes = or_usage_error(plan::parse_size(o.bytes), "--bytes: ");
   return q;
@@ -170,8 +171,10 @@ void add_plan(CLI::App& app, int& status) {
   plan->add_option("--threads", options->threads, "--verify-all: how many threads (default: one a core)");
   plan->add_flag("--explain", options->explain, "Say what would run for --bytes, and why (honours UNISONO_ALGORITHM)");
   plan->add_option("--bytes", options->bytes, "Size of the collective: 4096, 64K, 1M")->capture_default_str();
-  plan->add_option("--memory", options->memory, "with --explain: where the buffers lie; shared: from Group::allocate")
-      ->check(CLI::IsMember({"private", "shared"}))
+  plan->add_option(
+          "--memory", options->memory,
+          "with --explain: where the buffers lie; shared: from Group::allocate; shared-inputs: only the inputs are")
+      ->check(CLI::IsMember({"private", "shared-inputs", "shared"}))
       ->capture_default_str();
   plan->add_option("--place", options->place, "shm: all ranks on one host; net: not")
       ->check(CLI::IsMember({"shm", "net"}))

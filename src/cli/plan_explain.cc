@@ -127,7 +127,8 @@ void print_costs(const Known& known, const ExplainRequest& request, const plan::
     if (a.collective != q.collective || (plan::needs_one_host(a.place) && !q.one_host)) continue;
     if (a.place == plan::Place::several_hosts && !q.several_hosts) continue;
     if (a.place == plan::Place::several_nodes && !q.several_nodes) continue;
-    if (a.place == plan::Place::shared_buffers && !q.shared_buffers) continue;
+    if (plan::needs_shared_buffers(a.place) && !q.shared_buffers) continue;
+    if (a.place == plan::Place::shared_outputs && !q.shared_outputs) continue;
     const plan::Cost cost = a.cost({q.ranks, 0, request.root, request.hosts, request.nodes});
     const auto e = expected.find(&a);
     const auto m = measured.find(std::string(a.name));

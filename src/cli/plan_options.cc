@@ -46,7 +46,7 @@ std::vector<std::string_view> collective_names() {
 }
 
 std::string_view place_name(plan::Place place) {
-  constexpr std::string_view names[] = {"network",       "shared memory", "shared buffers",
+  constexpr std::string_view names[] = {"network",       "shared memory", "shared buffers", "shared outputs",
                                         "peers' memory", "several hosts", "several nodes"};
   return names[static_cast<std::size_t>(place)];
 }

@@ -32,6 +32,25 @@ bool clearly_faster(const Candidate& candidate, const Candidate& than) {
          static_cast<double>(won) >= kMostRounds * static_cast<double>(rounds);
 }
 
+/// What a rule may be for: private buffers; shared ones; shared ones with all outputs among them.
+constexpr plan::Place kRulesFor[] = {plan::Place::shared_memory, plan::Place::shared_buffers,
+                                     plan::Place::shared_outputs};
+
+/// What the rules for `memory` say at a point; null: nothing, the rules before them do. Where an algorithm needs all outputs, the best one that does not
+/// is for calls in which not all are shared.
+const plan::Algorithm* rule_at(const TunePoint& point, plan::Place memory) {
+  const plan::Algorithm* chosen = point.candidates[point.chosen].algorithm;
+  if (memory == plan::Place::shared_memory) return plan::needs_shared_buffers(chosen->place) ? nullptr : chosen;
+  if (chosen->place == plan::Place::shared_outputs && memory == plan::Place::shared_buffers) {
+    const Candidate* best = nullptr;
+    for (const Candidate& c : point.candidates)
+      if (c.algorithm->place != plan::Place::shared_outputs && (best == nullptr || c.seconds() < best->seconds()))
+        best = &c;
+    chosen = best == nullptr ? nullptr : best->algorithm;
+  }
+  return chosen != nullptr && chosen->place == memory ? chosen : nullptr;
+}
+
 }  // namespace
 
 double Candidate::seconds() const { return median(rounds); }
@@ -62,16 +81,13 @@ std::string rules_of(std::span<const TunePoint> points, std::string_view place, 
   for (int c = 0; c < kCollectives; c++) {
     const auto collective = static_cast<Collective>(c);
     // Rules for shared buffers come last: they are passed over for private ones, and win where both fit.
-    for (const bool shared : {false, true}) {
+    for (const plan::Place memory : kRulesFor) {
       std::vector<const TunePoint*> own;
       for (const TunePoint& p : points)
-        if (p.collective == collective && p.shared_buffers == shared) own.push_back(&p);
+        if (p.collective == collective && p.shared_buffers == plan::needs_shared_buffers(memory)) own.push_back(&p);
       std::sort(own.begin(), own.end(), [](const TunePoint* a, const TunePoint* b) { return a->bytes < b->bytes; });
       std::vector<plan::SizedChoice> choices;
-      for (const TunePoint* p : own) {
-        const plan::Algorithm* chosen = p->candidates[p->chosen].algorithm;
-        choices.push_back({p->bytes, (chosen->place == plan::Place::shared_buffers) == shared ? chosen : nullptr});
-      }
+      for (const TunePoint* p : own) choices.push_back({p->bytes, rule_at(*p, memory)});
       const std::string rule = plan::range_rules(fmt::format("{}@{}[{}]", name_of(collective), place, ranks), choices);
       if (!rule.empty()) text += (text.empty() ? "" : ";") + rule;
     }

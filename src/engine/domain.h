@@ -13,6 +13,7 @@
 #include "engine/signature.h"
 #include "engine/stage_pool.h"
 #include "engine/stage_ring.h"
+#include "plan/ir.h"
 #include "transport/transport.h"
 
 namespace unisono::engine {
@@ -70,11 +71,14 @@ struct Whereabouts {
   std::uint64_t input = 0, output = 0;  ///< of the buffers that it opens to the others
   std::uint64_t flags = 0;
 
-  /// All that a shared plan needs of the rank lies in its segment, and input and output are offsets there. Otherwise they are addresses.
-  static constexpr std::uint64_t kOpen = 1;
+  /// The input, or the output, lies in the rank's segment, is open to the others, and said by its offset there. Otherwise it is said by its address.
+  static constexpr std::uint64_t kOpensIn = plan::kExposesIn, kOpensOut = plan::kExposesOut;
   /// The judge's word: the rival runs.
-  static constexpr std::uint64_t kRival = 2;
-  bool open() const noexcept { return (flags & kOpen) != 0; }
+  static constexpr std::uint64_t kRival = 4;
+  static_assert((kRival & (kOpensIn | kOpensOut)) == 0);
+  /// Whether all of `exposed` (plan/ir.h) is open.
+  bool opens(std::uint8_t exposed) const noexcept { return (flags & exposed) == exposed; }
+  bool opens_any() const noexcept { return (flags & (kOpensIn | kOpensOut)) != 0; }
 };
 static_assert(sizeof(Whereabouts) <= kInlineBytes);
 
@@ -166,9 +170,11 @@ class Domain final : private StageHolder {
   /// Whether all have said so, and then whether all can: the same on all ranks.
   bool reach_known() const noexcept;
   bool all_reach() const noexcept;
-  /// Copies from the memory of rank q, which has announced that it lies at `from`.
-  int read_peer(int q, std::byte* to, const Whereabouts& where, std::uint64_t from, std::size_t bytes) noexcept {
-    return views_[q]->read_memory(to, where.open() ? views_[q]->address_of(from) : from, bytes);
+  /// The address, in its own process, of what lies at `offset` of rank q's segment.
+  std::uint64_t address_of(int q, std::uint64_t offset) const noexcept { return views_[q]->address_of(offset); }
+  /// Copies from the memory of rank q, at an address of its process.
+  int read_peer(int q, std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
+    return views_[q]->read_memory(to, from, bytes);
   }
 
   // --- stages -------------------------------------------------------------------------------------------------------

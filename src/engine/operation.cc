@@ -140,13 +140,11 @@ bool Operation::announce() {
     me.stage = *stage;
     mine.stage = domain.own_stage_offset();
   }
-  // A rank of which the shared plan needs nothing may still be read by the rival, and says where by its addresses.
-  if (shared_open_ && opens_buffers(mine) && prepared().shared.plan().exposed[ground_.rank] != 0)
-    mine.flags |= Whereabouts::kOpen;
+  if (shared_open_) open_buffers(mine);
   if (request_.rival_runs) mine.flags |= Whereabouts::kRival;
-  if ((reads_peers_ || rival_open_) && !mine.open()) {
-    mine.input = reinterpret_cast<std::uintptr_t>(request_.in);
-    mine.output = reinterpret_cast<std::uintptr_t>(request_.out);
+  if (reads_peers_ || rival_open_) {  // what no shared plan needs may still be read by the rival
+    if (!mine.opens(plan::kExposesIn)) mine.input = reinterpret_cast<std::uintptr_t>(request_.in);
+    if (!mine.opens(plan::kExposesOut)) mine.output = reinterpret_cast<std::uintptr_t>(request_.out);
   }
   me.where = mine;
   domain.announce(sequence_, prepared().signature, std::as_bytes(std::span(&mine, 1)));

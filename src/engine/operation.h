@@ -45,6 +45,8 @@ struct Prepared {
   /// A shared plan that runs instead if every rank opens the buffers that it needs. Which one it is becomes known when those ranks
   /// have begun; a rank that opens nothing of what it should makes all run `usual`.
   Bound shared;
+  /// Another shared plan, which needs other buffers and is better: it runs instead of `shared` if every rank opens those. None without `shared`.
+  Bound preferred;
   /// A plan that only reads others' buffers, which runs instead of `usual` when rank `judge` says so (Request::rival_runs there).
   Bound rival;
   int judge = 0;
@@ -108,6 +110,7 @@ class Operation final : public Running {
   bool announce();
   bool decide();
   bool decide_shared();
+  std::optional<bool> all_open(const Bound& shared);
   bool decide_rival();
   void become(const Bound& bound, bool reads_peers);
   bool peers_are_ready();
@@ -116,7 +119,7 @@ class Operation final : public Running {
   void lay_out();
   const plan::Plan& plan() const noexcept { return bound_->plan(); }
   const Prepared& prepared() const noexcept { return *request_.prepared; }
-  bool opens_buffers(Whereabouts& mine);
+  void open_buffers(Whereabouts& mine);
   bool start_slices();
   bool has_place(std::uint64_t global);
   bool advance_slot(Slot& slot);

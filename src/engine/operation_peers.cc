@@ -29,27 +29,33 @@ bool Operation::peer_arrived(int q) {
   return true;
 }
 
-/// Whether all that the shared plan needs of this rank lies in its segment; if so, where. The operation then works at the segment's
+/// Opens what a shared plan needs of this rank, if all of that lies in its segment, and says where. The operation then works at the segment's
 /// addresses, whichever plan it becomes: of memory that was registered only those show all that peers do there.
-bool Operation::opens_buffers(Whereabouts& mine) {
+void Operation::open_buffers(Whereabouts& mine) {
   Domain& domain = *ground_.domain;
-  const Bound& shared = prepared().shared;
-  const std::uint8_t exposed = shared.plan().exposed[ground_.rank];
-  const auto in_bytes = static_cast<std::uint64_t>(shared.binding.in.total());
-  const auto out_bytes = static_cast<std::uint64_t>(shared.binding.out.total());
+  const Binding& binding = prepared().shared.binding;  // buffers have their size whatever the plan
+  const auto in_bytes = static_cast<std::uint64_t>(binding.in.total());
+  const auto out_bytes = static_cast<std::uint64_t>(binding.out.total());
   transport::Place in, out;
   if (in_bytes > 0) in = domain.find(request_.in, in_bytes);
   if (out_bytes > 0) out = domain.find(request_.out, out_bytes);
-  const bool opens_in = (exposed & plan::kExposesIn) != 0 && in_bytes > 0;
-  const bool opens_out = (exposed & plan::kExposesOut) != 0 && out_bytes > 0;
-  if ((opens_in && in.offset == 0) || (opens_out && out.offset == 0)) return false;
-  if (opens_in) mine.input = in.offset;
-  if (opens_out) mine.output = out.offset;
+  bool any = false;
+  for (const Bound* shared : {&prepared().preferred, &prepared().shared}) {
+    if (!*shared) continue;
+    const std::uint8_t exposed = shared->plan().exposed[ground_.rank];
+    const bool opens_in = (exposed & plan::kExposesIn) != 0 && in_bytes > 0;
+    const bool opens_out = (exposed & plan::kExposesOut) != 0 && out_bytes > 0;
+    if ((opens_in && in.offset == 0) || (opens_out && out.offset == 0)) continue;
+    any = true;
+    mine.flags |= exposed;
+    if (opens_in) mine.input = in.offset;
+    if (opens_out) mine.output = out.offset;
+  }
+  if (!any) return;
   if (in.offset != 0) request_.in = domain.own(in.offset);
   if (out.offset != 0) request_.out = domain.own(out.offset);
   if (in.registered != nullptr) in.registered->to_segment(in.offset, in_bytes);
   own_in_ = std::move(in), own_out_ = std::move(out);
-  return true;
 }
 
 /// Which plan it is, and where the peers' buffers are. False while an announcement is missing.
@@ -59,28 +65,41 @@ bool Operation::decide() {
   return done_ || !reads_peers_ || peers_are_ready();
 }
 
-/// Whether it is the shared plan: the same on all ranks, as all look at the same announcements.
-bool Operation::decide_shared() {
-  const auto& exposed = prepared().shared.plan().exposed;
+/// Whether all ranks open what a shared plan needs of them; nothing as long as only those that are not here yet could say no.
+std::optional<bool> Operation::all_open(const Bound& shared) {
+  const auto& exposed = shared.plan().exposed;
   bool all_here = true, all_open = true;
   for (int q = 0; q < ground_.size && !done_; q++) {
     if (exposed[q] == 0) continue;
     if (q != ground_.rank && !peer_arrived(q))
       all_here = false;
     else
-      all_open &= peers_[q].where.open();
+      all_open &= peers_[q].where.opens(exposed[q]);
   }
-  if (done_) return true;  // a mismatch
-  if (all_open) {
-    if (!all_here) return false;
+  if (all_open && !all_here) return std::nullopt;
+  return all_open;
+}
+
+/// Whether it is a shared plan, and which: the same on all ranks, as all look at the same announcements.
+bool Operation::decide_shared() {
+  const Bound* runs = nullptr;
+  for (const Bound* shared : {&prepared().preferred, &prepared().shared}) {
+    if (!*shared || runs != nullptr) continue;
+    const std::optional<bool> open = all_open(*shared);
+    if (done_) return true;  // a mismatch
+    if (!open) return false;
+    if (*open) runs = shared;
+  }
+  if (runs != nullptr) {
     // A rank that failed and left its buffers to its caller again has said so before it looked whether we have begun.
     for (int q = 0; q < ground_.size; q++)
       if (q != ground_.rank && ground_.domain->gave_up(q, sequence_)) return false;
-    become(prepared().shared, false);
+    become(*runs, false);
     if (!open_peers()) return true;
   } else if (plan().shared && !reads_peers_) {
     fail(Status::invalid(
-        "algorithm \"shared\" needs the buffers of all ranks to come from Group::allocate, or to be registered"));
+        fmt::format("algorithm \"{}\" needs the buffers of all ranks to come from Group::allocate, or to be registered",
+                    plan().algorithm)));
     return true;
   }
   shared_open_ = false;
@@ -158,7 +177,7 @@ bool Operation::let_go(const std::vector<bool>& gone) {
     if (!ended && !offered_->quiet()) return false;
   }
   // Who only reads what lies here may go on until it notices: its result is lost anyhow.
-  const bool opened = peers_[ground_.rank].where.open() && !reads_peers_;
+  const bool opened = peers_[ground_.rank].where.opens_any() && !reads_peers_;
   if (!opened || (begun_ && !plan().shared)) return true;
   for (int q = 0; q < ground_.size; q++) {
     if (q == ground_.rank || (q < static_cast<int>(gone.size()) && gone[q])) continue;

@@ -100,7 +100,10 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
       const PeerBlock there = peer_block(plan(), binding, ref.space, ref.rank, block);
       if (reads_peers_) {
         const Whereabouts& where = peers_[ref.rank].where;
-        const std::uint64_t from = ref.space == Space::peer_in ? where.input : where.output;
+        const bool input = ref.space == Space::peer_in;
+        std::uint64_t from = input ? where.input : where.output;
+        if (where.opens(input ? plan::kExposesIn : plan::kExposesOut))
+          from = ground_.domain->address_of(ref.rank, from);
         return {reinterpret_cast<std::byte*>(from + static_cast<std::uint64_t>(there.offset)),
                 static_cast<std::size_t>(there.bytes), ref.rank};
       }
@@ -114,8 +117,7 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
 /// Copies from another rank's memory through the kernel. False when it could not: the rank has ended, or has given up because another one
 /// has and left its buffer to its caller, both of which the messenger is about to tell; or the operation has failed.
 bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes) {
-  const int error = ground_.domain->read_peer(from.peer, to, peers_[from.peer].where,
-                                              reinterpret_cast<std::uintptr_t>(from.data) + at, bytes);
+  const int error = ground_.domain->read_peer(from.peer, to, reinterpret_cast<std::uintptr_t>(from.data) + at, bytes);
   if (error != 0 && error != ESRCH && !ground_.domain->gave_up(from.peer, sequence_))
     fail(Status::system(
         fmt::format(

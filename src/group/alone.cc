@@ -72,7 +72,7 @@ bool GroupImpl::run_alone(const Call& call) {
   if (p.requested != nullptr) {  // refused before anything is sent
     throw_status(know(p));
     const engine::Bound& plan = p.known->prepared->usual;
-    if (p.requested->place == plan::Place::shared_buffers) refuse_private_buffers(p, plan.plan(), plan.binding);
+    if (plan::needs_shared_buffers(p.requested->place)) refuse_private_buffers(p, plan.plan(), plan.binding);
   }
   set_clocks(p);
   const auto ended = [&] { return !alone.held(); };

@@ -52,7 +52,7 @@ void GroupImpl::note_shared_rules() {
   shared_from_.fill(std::numeric_limits<std::int64_t>::max());
   for (const plan::Rule& rule : parts_.selector.rules()) {
     std::int64_t& from = shared_from_[static_cast<std::size_t>(rule.collective)];
-    if (rule.algorithm->place == plan::Place::shared_buffers) from = std::min(from, rule.from);
+    if (plan::needs_shared_buffers(rule.algorithm->place)) from = std::min(from, rule.from);
   }
 }
 
@@ -132,7 +132,7 @@ void GroupImpl::submit(std::unique_ptr<Pending> pending) {
     p.call.options.algorithm = p.requested->name;
     p.algorithm = p.requested;
     if (auto chosen = choose(p); !chosen) throw_status(chosen.status());
-    if (p.requested->place == plan::Place::shared_buffers) {
+    if (plan::needs_shared_buffers(p.requested->place)) {
       const plan::Plan plan = p.requested->build({size(), rank(), root_of(p.call), parts_.hosts, parts_.nodes});
       refuse_private_buffers(p, plan, engine::bind(plan, {p.call.count, p.counts, p.output_counts}, p.call.dtype));
     }

@@ -161,7 +161,11 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   // Of any thread.
   Result<const plan::Algorithm*> choose(const Pending& pending) const;
   plan::Question question(const Call& call) const;
-  const plan::Algorithm* shared_algorithm(const Pending& pending) const;
+  /// As engine::Prepared has them: null where there is none.
+  struct SharedAlgorithms {
+    const plan::Algorithm *shared = nullptr, *preferred = nullptr;
+  };
+  SharedAlgorithms shared_algorithms(const Pending& pending) const;
   const plan::Algorithm* rival_algorithm(const Pending& pending) const;
   int judge_of(const Call& call) const noexcept;
   void refuse_private_buffers(const Pending& pending, const plan::Plan& plan, const engine::Binding& binding) const;

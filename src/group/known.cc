@@ -17,7 +17,7 @@ Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
           "algorithm {} needs all ranks of group \"{}\" to share memory; they talk over {}. Nothing was sent",
           p.requested->name, parts_.name, parts_.transport));
     const bool shared =
-        p.requested->place == plan::Place::shared_buffers || p.requested->place == plan::Place::peer_memory;
+        plan::needs_shared_buffers(p.requested->place) || p.requested->place == plan::Place::peer_memory;
     if (shared && p.call.collective == Collective::all_to_all && !p.call.counts.empty())
       return Status::invalid(fmt::format(
           "all_to_all with counts cannot run with algorithm {}: no rank knows where the others' blocks begin. "
@@ -102,7 +102,9 @@ Result<Known> GroupImpl::find_out(const Pending& p, const engine::Signature& sig
   prepared->op = call.op;
   prepared->signature = signature;
   Known known;
-  if (const plan::Algorithm* shared = shared_algorithm(p)) prepared->shared = bind(*shared);
+  const auto [shared, preferred] = shared_algorithms(p);
+  if (shared != nullptr) prepared->shared = bind(*shared);
+  if (preferred != nullptr) prepared->preferred = bind(*preferred);
   if (const plan::Algorithm* rival = rival_algorithm(p)) {
     prepared->rival = bind(*rival);
     prepared->judge = judge_of(call);

@@ -52,9 +52,9 @@ bool GroupImpl::advance_operation(Pending& p) {
     const engine::Bound& ran = operation_->runs();
     const engine::Prepared& prepared = *p.known->prepared;
     const TimePoint now = clock.now();
-    if (&ran != &prepared.shared && now > p.timed_from)
-      p.contest->record(&ran == &prepared.rival ? group::Contest::Side::rival : group::Contest::Side::usual,
-                        now - p.timed_from);
+    const bool rival = &ran == &prepared.rival;
+    if ((rival || &ran == &prepared.usual) && now > p.timed_from)  // shared ones take no part
+      p.contest->record(rival ? group::Contest::Side::rival : group::Contest::Side::usual, now - p.timed_from);
     p.contest = nullptr;
   }
   return moved;

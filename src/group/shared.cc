@@ -12,17 +12,21 @@ namespace {
 constexpr int kHelpPays = 4;
 }  // namespace
 
-/// The shared plan that runs instead if all ranks' buffers allow it, or null. Every rank comes to the same one: it depends on the
+/// The shared plans that run instead if all ranks' buffers allow it. Every rank comes to the same ones: they depend on the
 /// call and the table alone; whose buffers lie where is found out by the operation.
-const plan::Algorithm* GroupImpl::shared_algorithm(const Pending& p) const {
-  const plan::Algorithm* algorithm = p.requested;
-  if (algorithm == nullptr) {
-    plan::Question q = question(p.call);
-    if (!q.one_host || q.bytes < shared_from_[static_cast<std::size_t>(q.collective)]) return nullptr;
-    q.shared_buffers = true;
-    algorithm = parts_.selector.choose(q);
-  }
-  return algorithm->place == plan::Place::shared_buffers ? algorithm : nullptr;
+GroupImpl::SharedAlgorithms GroupImpl::shared_algorithms(const Pending& p) const {
+  const auto if_shared = [](const plan::Algorithm* algorithm) {
+    return plan::needs_shared_buffers(algorithm->place) ? algorithm : nullptr;
+  };
+  if (p.requested != nullptr) return {if_shared(p.requested)};
+  plan::Question q = question(p.call);
+  if (!q.one_host || q.bytes < shared_from_[static_cast<std::size_t>(q.collective)]) return {};
+  q.shared_buffers = true;
+  const plan::Algorithm* shared = if_shared(parts_.selector.choose(q));
+  q.shared_outputs = true;
+  const plan::Algorithm* preferred = if_shared(parts_.selector.choose(q));
+  if (preferred == nullptr || preferred->place != plan::Place::shared_outputs) return {shared};
+  return shared == nullptr ? SharedAlgorithms{preferred} : SharedAlgorithms{shared, preferred};
 }
 
 /// An algorithm that was asked for by name is not replaced by another one.

@@ -13,15 +13,29 @@ namespace unisono::plan {
 
 /// Where an algorithm can run: `network` uses send and recv only (any transport, shared memory included);
 /// `shared_memory` uses stages (all ranks on one host); `shared_buffers` the callers' buffers themselves, which must lie in
-/// memory that unisono allocated (Group::allocate); `peer_memory` likewise, wherever they lie, but only reads them (process_vm_readv, where
-/// the kernel allows it); `several_hosts` uses send and recv, and looks at who shares a host with whom
+/// memory that unisono allocated (Group::allocate), as far as others touch them; `shared_outputs` likewise, for a collective that has a
+/// shared_buffers algorithm, too, which needs no outputs and runs where not all of them lie there; `peer_memory` the callers' buffers
+/// wherever they lie, but only reads them (process_vm_readv, where the kernel allows it); `several_hosts` uses send and recv, and looks at who shares a host with whom
 /// (Shape::hosts): it needs several hosts, some of them with several ranks; `several_nodes` uses stages, and looks at who shares a NUMA
 /// node with whom (Shape::nodes): it needs one host, several nodes, and several ranks on some of them.
-enum class Place : std::uint8_t { network, shared_memory, shared_buffers, peer_memory, several_hosts, several_nodes };
+enum class Place : std::uint8_t {
+  network,
+  shared_memory,
+  shared_buffers,
+  shared_outputs,
+  peer_memory,
+  several_hosts,
+  several_nodes
+};
+
+/// Whether others touch the callers' buffers, which must lie in memory that unisono allocated.
+constexpr bool needs_shared_buffers(Place place) noexcept {
+  return place == Place::shared_buffers || place == Place::shared_outputs;
+}
 
 /// Whether its plans have stages: all ranks on one host.
 constexpr bool needs_one_host(Place place) noexcept {
-  return place == Place::shared_memory || place == Place::shared_buffers || place == Place::peer_memory ||
+  return place == Place::shared_memory || needs_shared_buffers(place) || place == Place::peer_memory ||
          place == Place::several_nodes;
 }
 

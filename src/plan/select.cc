@@ -17,6 +17,7 @@ namespace {
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
 //   shared             copies less than staged, but who writes to others waits for all to have begun: measured on two cores (`unisono bench --tune`)
+//   shared_by_owner    reads a block from memory once, where shared reads it once a rank: from where all outputs do not fit into caches
 //   single_copy        from where it wins between cores that share no cache; in a group it runs only while it is faster (group/contest.h)
 //   hierarchical       a link between hosts is slower than memory: what goes over it counts; with two hosts of two, few messages do
 //   binomial reduce    between hosts of several ranks it sends the vector over each link once, the circulant one more often
@@ -73,6 +74,7 @@ constexpr std::string_view kBuiltIn =
     "broadcast@shm[5-]:256K-=shared;"
     "all_gather@shm[1-4]:8K-=shared;"
     "all_gather@shm[5-]:64K-=shared;"
+    "all_gather@shm[3-]:8M-=shared_by_owner;"
     "reduce_scatter@shm[1-4]:8K-=shared;"
     "reduce_scatter@shm[5-]:64K-=shared;"
     "gather@shm[1-2]:8K-=shared;"
@@ -121,6 +123,8 @@ std::string_view declines(const Algorithm& algorithm, const Question& q) {
     return "it needs shared memory, and not all ranks are on one host";
   if (algorithm.place == Place::shared_buffers && !q.shared_buffers)
     return "it needs shared buffers (Group::allocate, registered, or large and used a few times)";
+  if (algorithm.place == Place::shared_outputs && !(q.shared_buffers && q.shared_outputs))
+    return "it needs the outputs of all ranks in shared buffers";
   if (algorithm.place == Place::peer_memory && !q.peer_memory)
     return "not all ranks may read each other's memory (process_vm_readv)";
   if (algorithm.place == Place::several_hosts && !q.several_hosts)

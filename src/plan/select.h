@@ -25,7 +25,8 @@ struct Question {
   std::int32_t ranks = 1;
   std::int64_t bytes = 0;       ///< S
   bool even = true;             ///< all counts equal
-  bool shared_buffers = false;  ///< the callers' buffers lie in memory that unisono allocated
+  bool shared_buffers = false;  ///< what others touch of the callers' buffers lies in memory that unisono allocated
+  bool shared_outputs = false;  ///< shared_buffers, and all outputs lie there, touched or not
   bool peer_memory = false;     ///< all ranks can read each other's memory
   bool several_hosts = false;   ///< not one_host, but some ranks share memory
   bool several_nodes = false;   ///< one_host, with several NUMA nodes, and some ranks share one

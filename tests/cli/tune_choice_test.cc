@@ -64,6 +64,22 @@ TEST(Rules, OfSharedBuffersComeLastAndOnlyWhereTheyWin) {
   EXPECT_EQ(rules_of(points, "shm", 2), "all_reduce@shm[2]:2K-32K=staged_two_shot;all_reduce@shm[2]:8K-32K=shared");
 }
 
+TEST(Rules, ForSharedInputsAloneStandBeforeThoseThatNeedAllOutputs) {
+  const auto candidate = [](const char* name, double seconds) {
+    return Candidate{algorithm(name, Collective::all_gather), {seconds, seconds, seconds, seconds}};
+  };
+  const Candidate staged = candidate("staged", 5), pull = candidate("shared", 3), slow = candidate("shared", 9),
+                  by_owner = candidate("shared_by_owner", 1);
+  std::vector<TunePoint> points = {point(4096, {staged, pull, by_owner}), point(65536, {staged, slow, by_owner}),
+                                   point(4096, {staged}), point(65536, {staged})};
+  for (TunePoint& p : points) p.collective = Collective::all_gather;
+  points[0].shared_buffers = points[1].shared_buffers = true;
+  const std::string text = rules_of(points, "shm", 3);
+  EXPECT_EQ(text,
+            "all_gather@shm[3]:2K-128K=staged;all_gather@shm[3]:2K-16K=shared;"
+            "all_gather@shm[3]:2K-128K=shared_by_owner");
+}
+
 TEST(Rules, AreATable) {
   const std::vector<TunePoint> points = {point(0, {kRing}), point(4096, {kRing})};
   const std::string text = rules_of(points, "hosts", 4);

@@ -79,6 +79,11 @@ TEST(RegisteredBuffers, EveryCollectiveIsAsOnPrivateMemory) {
             const auto got = on_registered(world, call, in_place, static_cast<std::size_t>(count % 3) * 1000);
             ASSERT_TRUE(equal_bytes(expected, got)) << name_of(c) << " of " << count << " among " << world.size()
                                                     << " on rank " << world.rank() << (in_place ? " in place" : "");
+            if (c != Collective::all_gather) continue;
+            call.options.algorithm = "shared_by_owner";
+            ASSERT_TRUE(equal_bytes(expected, on_registered(world, call, in_place, 1000)))
+                << "by owners, of " << count << " among " << world.size() << " on rank " << world.rank()
+                << (in_place ? " in place" : "");
           }
     });
 }

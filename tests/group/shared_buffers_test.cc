@@ -54,6 +54,23 @@ TEST(SharedBuffers, EveryCollectiveIsAsOnPrivateMemory) {
     });
 }
 
+TEST(SharedBuffers, AnAllGatherByOwnersIsAsOnPrivateMemory) {
+  for (const int n : {2, 3, 5})
+    spawn_threads(n, [](Group world) {
+      for (const std::int64_t count : {0, 1, 7, 1000, 70001, 600001})
+        for (const bool in_place : {false, true}) {
+          Call call;
+          call.collective = Collective::all_gather;
+          call.count = count;
+          call.dtype = DType::f32;
+          const auto expected = on_private(world, call);
+          call.options.algorithm = "shared_by_owner";
+          ASSERT_TRUE(equal_bytes(expected, on_shared(world, call, in_place, 4 * static_cast<std::size_t>(count % 3))))
+              << count << " among " << world.size() << " on rank " << world.rank() << (in_place ? " in place" : "");
+        }
+    });
+}
+
 TEST(SharedBuffers, EveryTypeAndOperation) {
   spawn_threads(4, [](Group world) {
     for (int d = 0; d < kDTypes; d++)
@@ -94,9 +111,14 @@ TEST(SharedBuffers, UnevenCounts) {
     call.collective = Collective::all_gather;
     call.input = own.data();
     call.output = all.data();
-    world.run(call);
-    for (std::size_t i = 0; i < total; i++)
-      ASSERT_EQ(all.span<std::int64_t>()[i], 3 * static_cast<std::int64_t>(i) + 3) << i;
+    for (const char* algorithm : {"shared", "shared_by_owner"}) {
+      call.options.algorithm = algorithm;
+      std::memset(all.data(), 0, total * 8);
+      world.run(call);
+      for (std::size_t i = 0; i < total; i++)
+        ASSERT_EQ(all.span<std::int64_t>()[i], 3 * static_cast<std::int64_t>(i) + 3) << algorithm << i;
+      world.barrier();
+    }
   });
 }
 
@@ -117,6 +139,35 @@ TEST(SharedBuffers, SomeRanksOnSharedMemoryAndSomeNot) {
               << name_of(c) << " private " << private_ranks << " root " << root << " on rank " << world.rank();
         }
   });
+}
+
+/// Of an all_gather the inputs, the outputs, both or neither, on each rank another; with a table in which it may be by owners at any size.
+TEST(SharedBuffers, AnAllGatherWithSomeInputsOrOutputsOnSharedMemory) {
+  Config config;
+  config.algorithm = "all_gather@shm:1K-=shared_by_owner";
+  const auto body = [](Group world) {
+    for (const std::int64_t count : {300, 30011})
+      for (int shared = 0; shared < 64; shared++) {
+        Call call;
+        call.collective = Collective::all_gather;
+        call.count = count;
+        call.dtype = DType::f32;
+        const auto expected = on_private(world, call);
+        std::vector<std::byte> ordinary[2];
+        Buffer buffer[2];
+        const auto got = run_on(world, call, false, [&](int which, std::size_t bytes) {
+          if ((shared >> (2 * world.rank() + which) & 1) != 0) {
+            buffer[which] = world.allocate(bytes);
+            return buffer[which].data();
+          }
+          ordinary[which].resize(bytes);
+          return ordinary[which].data();
+        });
+        ASSERT_TRUE(equal_bytes(expected, got)) << count << ", shared " << shared << " on rank " << world.rank();
+      }
+  };
+  spawn_threads(3, body, config);
+  spawn_threads(3, body);
 }
 
 TEST(SharedBuffers, OnlyWhatOthersTouchMustBeShared) {
@@ -148,6 +199,16 @@ TEST(SharedBuffers, AnAlgorithmAskedForByNameIsNotReplaced) {
       EXPECT_NE(std::string(e.what()).find("Group::allocate"), std::string::npos) << e.what();
     }
     world.barrier();  // nothing was sent: the group goes on
+    const Buffer part = world.allocate(40000);
+    o.algorithm = "shared_by_owner";
+    try {
+      world.all_gather(part.span<const float>(), std::span(x), o);
+      FAIL() << "it wrote to private memory";
+    } catch (const InvalidArgument& e) {
+      EXPECT_NE(std::string(e.what()).find("shared_by_owner of all_gather needs the output"), std::string::npos)
+          << e.what();
+    }
+    world.barrier();
   });
 }
 
@@ -191,8 +252,11 @@ TEST(SharedBuffers, AfterAnAbortNobodyTouchesTheBuffer) {
     std::atomic<int> begun{0}, failed{0};
     spawn_threads(kRanks, [&](Group world) {
       const Buffer x = world.allocate(kBytes);
-      const bool scatters = round % 2 == 1;  // in which the root writes to the others' buffers
+      const int kind = round / 3 % 3;
+      const bool scatters = kind == 1;  // in which the root writes to the others' buffers
+      const bool gathers = kind == 2;   // by owners: all write to all
       const Buffer parts = world.allocate(scatters && world.rank() == 0 ? kRanks * kBytes : 64);
+      const std::span<float> part = x.span<float>().subspan(static_cast<std::size_t>(world.rank()) * kBytes / 16);
       std::memset(x.data(), 0, kBytes);
       std::optional<std::jthread> spoiler;
       if (world.rank() == 0)
@@ -206,6 +270,8 @@ TEST(SharedBuffers, AfterAnAbortNobodyTouchesTheBuffer) {
           if (scatters)
             world.scatter(parts.span<const float>().first(world.rank() == 0 ? kRanks * kBytes / 4 : 0),
                           x.span<float>());
+          else if (gathers)
+            world.all_gather(std::span<const float>(part.first(kBytes / 16)), x.span<float>());
           else
             world.all_reduce(x.span<float>());
         }

@@ -42,7 +42,7 @@ TEST_P(EveryAlgorithm, UsesStagesExactlyInSharedMemory) {
   const Algorithm& algorithm = GetParam();
   EXPECT_EQ(algorithm.build({4, 2, 1}).staged, needs_one_host(algorithm.place));
   EXPECT_EQ(algorithm.build({4, 2, 1}).shared,
-            algorithm.place == Place::shared_buffers || algorithm.place == Place::peer_memory);
+            needs_shared_buffers(algorithm.place) || algorithm.place == Place::peer_memory);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryAlgorithm, testing::ValuesIn(algorithms().begin(), algorithms().end()),

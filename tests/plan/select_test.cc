@@ -54,6 +54,24 @@ TEST(Selector, SharedBuffersAreUsedWhereTheyAre) {
   }
 }
 
+TEST(Selector, AnAllGatherIsByOwnersOnlyWhereAllOutputsAreShared) {
+  const Selector s = table();
+  Question q = question(Collective::all_gather, 4, 64 << 20);
+  q.shared_outputs = true;
+  EXPECT_EQ(s.choose(q)->place, Place::shared_memory) << "of other memory";
+  q.shared_buffers = true;
+  EXPECT_EQ(s.choose(q)->name, "shared_by_owner");
+  q.shared_outputs = false;
+  EXPECT_EQ(s.choose(q)->name, "shared");
+  EXPECT_THAT(s.explain(q).reason, HasSubstr("it needs the outputs of all ranks in shared buffers"));
+  q.shared_outputs = true;
+  q.bytes = 1 << 20;
+  EXPECT_EQ(s.choose(q)->name, "shared") << "within the caches nothing is gained";
+  q.bytes = 64 << 20;
+  q.ranks = 2;
+  EXPECT_EQ(s.choose(q)->name, "shared") << "one output to write to";
+}
+
 TEST(Selector, FromFewMessagesToFewBytesOverANetwork) {
   const Selector s = table();
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 256 << 10, false))->name, "recursive_doubling");
