@@ -88,8 +88,8 @@ T combine(T a, T b) {
   } else if constexpr (std::is_floating_point_v<T>) {
     return op == ReduceOp::product ? a * b : a + b;
   } else {  // as unsigned 64-bit numbers, which wrap and whose lower bits are right for every width and sign
-    const auto x = static_cast<std::uint64_t>(a);
-    const auto y = static_cast<std::uint64_t>(b);
+    const auto x = static_cast<std::uint64_t>(static_cast<std::int64_t>(a));
+    const auto y = static_cast<std::uint64_t>(static_cast<std::int64_t>(b));
     if constexpr (op == ReduceOp::sum) return static_cast<T>(x + y);
     if constexpr (op == ReduceOp::product) return static_cast<T>(x * y);
     if constexpr (op == ReduceOp::band) return static_cast<T>(x & y);

@@ -13,8 +13,16 @@
 namespace unisono::plan {
 
 /// floor(log2 n) and ceil(log2 n), for n >= 1.
-constexpr std::int32_t floor_log2(std::int32_t n) { return std::bit_width(static_cast<std::uint32_t>(n)) - 1; }
-constexpr std::int32_t ceil_log2(std::int32_t n) { return std::bit_width(static_cast<std::uint32_t>(n - 1)); }
+constexpr std::int32_t floor_log2(std::int32_t n) {
+  return static_cast<std::int32_t>(std::bit_width(static_cast<std::uint32_t>(n))) - 1;
+}
+constexpr std::int32_t ceil_log2(std::int32_t n) {
+  return static_cast<std::int32_t>(std::bit_width(static_cast<std::uint32_t>(n - 1)));
+}
+/// The largest power of two that is not above n, for n >= 1.
+constexpr std::int32_t floor_power_of_two(std::int32_t n) {
+  return static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(n)));
+}
 
 /// A rank's place in the binomial tree over all ranks, counted from the root: position v is rank (root + v) mod n, its
 /// parent is v without its lowest bit, and its subtree is the positions from v on that its lowest bit spans.

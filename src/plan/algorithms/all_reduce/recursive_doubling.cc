@@ -43,7 +43,7 @@ Plan recursive_doubling(const Shape& shape) {
     b.copy(PlanBuilder::out(0), PlanBuilder::in(0));
     return std::move(b).build();
   }
-  const std::int32_t rounds = floor_log2(n), members = 1 << rounds;
+  const std::int32_t rounds = floor_log2(n), members = floor_power_of_two(n);
   const Folded folded{n - members};
   const bool paired = r < 2 * folded.pairs;
   if (paired && r % 2 == 1) {
@@ -82,7 +82,7 @@ Plan recursive_doubling(const Shape& shape) {
 
 Cost recursive_doubling_cost(const Shape& shape) {
   const std::int32_t rounds = floor_log2(shape.ranks);
-  const bool fold = (1 << rounds) != shape.ranks;
+  const bool fold = floor_power_of_two(shape.ranks) != shape.ranks;
   return {rounds + (fold ? 2 : 0), 1.0 * rounds + (fold ? 1 : 0)};
 }
 
