@@ -1,6 +1,8 @@
 #pragma once
-/// One running plan. advance() does what can be done now and never blocks: no thread, no clock, no socket of its own.
+/// One running plan. advance() does what can be done now and never blocks: no thread, no socket of its own, and no clock but for how long sums
+/// over memory take (FasterWay), on which nothing but their speed depends.
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include "engine/binding.h"
 #include "engine/compiled.h"
 #include "engine/domain.h"
+#include "engine/faster_way.h"
 #include "engine/running.h"
 #include "engine/signature.h"
 #include "kernels/kernels.h"
@@ -131,6 +134,7 @@ class Operation final : public Running {
   bool run_signal(const Slot& slot, const plan::Step& step);
   Done run_copy(Slot& slot, std::uint32_t index);
   Done run_reduce(const Slot& slot, const plan::Step& step);
+  void reduce_piece(kernels::Reduce& what, std::span<void* const> dst, std::span<void* const> src, std::size_t bytes);
   bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);
   bool offer(const Slot& slot, const plan::Step& step);
   Done run_offered();
@@ -169,6 +173,8 @@ class Operation final : public Running {
   bool announced_ = false, begun_ = false;
   bool large_ =
       false;  ///< inputs and outputs of all ranks fill the caches: what is not read on the way is stored around them
+  /// Sums of what lies in memory: at one place at a time, or at several (kernels::Reduce::far). By staged and shared plans, and by the number of sources.
+  std::array<std::array<FasterWay, 5>, 2> places_;
   bool beyond_caches_ = false;  ///< they do not even fit: they come from memory
 };
 

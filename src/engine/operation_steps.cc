@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <limits>
 
@@ -161,6 +162,23 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
   return Done::all;
 }
 
+/// How sources in memory are gone through makes 5 to 50 % of the time, and which way is better depends on the machine (docs/design/0004).
+void Operation::reduce_piece(kernels::Reduce& what, std::span<void* const> dst, std::span<void* const> src,
+                             std::size_t bytes) {
+  const auto run = [&] {
+    kernels::reduce(what, dst, std::span<const void* const>(src.data(), src.size()), bytes / size_of(what.dtype));
+  };
+  constexpr std::size_t kWorthAClock = 64 << 10;
+  if (!beyond_caches_ || bytes < kWorthAClock) return run();
+  FasterWay& ways = places_[plan().shared ? 1 : 0][src.size() < places_[0].size() ? src.size() : 0];
+  const std::size_t way = ways.next();
+  what.far = way == 1;
+  const auto begin = std::chrono::steady_clock::now();
+  run();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  ways.note(way, took.count() / static_cast<double>(bytes));
+}
+
 Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
   const plan::Plan& plan = this->plan();
   const auto dst = plan.dst(step), src = plan.src(step);
@@ -169,7 +187,6 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
   const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
   kernels::Reduce what{prepared().dtype, prepared().op,
                        step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
-  what.far = beyond_caches_;
   const bool around = large_ && step.final && (plan.shared || plan.staged) && !reads_peers_;
   const auto operand = [&](std::size_t k) {
     const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
@@ -190,9 +207,7 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
       memory[k] = fetched != nullptr ? fetched : p.data + piece_.at;
     }
     if (around) what.around = bypassing(dst, memory.first(dst.size()), memory.subspan(dst.size()));
-    kernels::reduce(what, memory.first(dst.size()),
-                    std::span<const void* const>(memory.data() + dst.size(), src.size()),
-                    now / size_of(prepared().dtype));
+    reduce_piece(what, memory.first(dst.size()), memory.subspan(dst.size()), now);
     piece_.at += now;
     if (plan.shared && piece_.at < bytes) return Done::some;
   }

@@ -1,0 +1,49 @@
+/// Which of two ways is taken.
+
+#include "engine/faster_way.h"
+
+#include <gtest/gtest.h>
+
+namespace unisono::engine {
+namespace {
+
+/// Of `pieces` pieces, how many went way 1, where the two ways take these times.
+int second_of(FasterWay& ways, int pieces, double first, double second) {
+  int count = 0;
+  for (int i = 0; i < pieces; i++) {
+    const std::size_t way = ways.next();
+    ways.note(way, way == 0 ? first : second);
+    count += static_cast<int>(way);
+  }
+  return count;
+}
+
+TEST(FasterWay, TakesTheFasterOneAndTriesTheOtherAgain) {
+  FasterWay first, second;
+  const int of_first = second_of(first, 1000, 1.0, 1.2), of_second = second_of(second, 1000, 1.2, 1.0);
+  EXPECT_GT(of_first, 30) << "tried again";
+  EXPECT_LT(of_first, 100);
+  EXPECT_GT(of_second, 900);
+  EXPECT_LT(of_second, 970) << "tried again";
+}
+
+TEST(FasterWay, ChangesItsMind) {
+  FasterWay ways;
+  second_of(ways, 1000, 1.0, 1.2);
+  second_of(ways, 200, 1.2, 1.0);
+  EXPECT_GT(second_of(ways, 100, 1.2, 1.0), 80);
+}
+
+TEST(FasterWay, IgnoresPiecesThatWereInterrupted) {
+  FasterWay ways;
+  int count = 0;
+  for (int i = 0; i < 1000; i++) {
+    const std::size_t way = ways.next();
+    ways.note(way, (way == 0 ? 1.2 : 1.0) * (i % 3 == 0 ? 100 : 1));
+    count += static_cast<int>(way);
+  }
+  EXPECT_GT(count, 850);
+}
+
+}  // namespace
+}  // namespace unisono::engine
