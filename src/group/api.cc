@@ -98,7 +98,6 @@ void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Opt
   GroupImpl& g = need(impl_);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
   const auto completion = g.send(data, dst, tag, timeout);
-  if (completion == nullptr) return;
   g.wait(completion, timeout, {"send", true, dst, tag, data.size()}, true, o.interrupted);
 }
 

@@ -298,6 +298,7 @@ void GroupImpl::abort(const std::string& reason) {
 
 void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what,
                      bool cancel, Progress::Interrupted interrupted) {
+  if (completion == nullptr) return;
   const auto done = [&] { return completion->done(); };
   if (!parts_.context->progress->soon(*this, one_host_, done)) {
     const TimePoint started = parts_.context->clock.now();

@@ -113,7 +113,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag, Duration timeout);
   /// A short message from a peer of this host that is there, or comes within a few looks: in front of receive(), which takes whatever is not so simple.
   std::optional<engine::Arrival> receive_now(std::span<std::byte> data, int src, std::int64_t tag);
-  /// Wait for an operation of this group in this thread; throws its error. Past the timeout: `cancel` for blocking calls.
+  /// Wait for an operation of this group in this thread (empty: it has ended well); throws its error. Past the timeout: `cancel` for blocking calls.
   void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what, bool cancel,
             group::Progress::Interrupted interrupted = nullptr);
   void track(const std::shared_ptr<engine::Completion>& completion);
