@@ -10,6 +10,13 @@
 
 namespace unisono::test {
 
+/// Sanitizers look at every access: there the largest cases run among few ranks only. The optimised build runs them all.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 inline constexpr Collective kMoving[] = {Collective::all_reduce, Collective::reduce,    Collective::broadcast,
                                          Collective::all_gather, Collective::gather,    Collective::reduce_scatter,
                                          Collective::scatter,    Collective::all_to_all};
