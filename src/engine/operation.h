@@ -171,11 +171,12 @@ class Operation final : public Running {
   int helper_ = -1, helped_ = -1;               ///< who may do a part of the former
   bool patient_ = true;                         ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
-  bool large_ =
-      false;  ///< inputs and outputs of all ranks fill the caches: what is not read on the way is stored around them
-  /// Sums of what lies in memory: at one place at a time, or at several (kernels::Reduce::far). By staged and shared plans, and by the number of sources.
-  std::array<std::array<FasterWay, 5>, 2> places_;
+  // What all ranks' inputs and outputs do to the caches:
+  bool large_ = false;          ///< they fill them; what is not read on the way is stored around them
   bool beyond_caches_ = false;  ///< they do not even fit: they come from memory
+  /// How sums of what comes from memory go through it: at one place at a time, or at several (kernels::Reduce::far). By staged and shared plans, and by the
+  /// number of sources.
+  std::array<std::array<FasterWay, 5>, 2> places_;
 };
 
 }  // namespace unisono::engine

@@ -169,6 +169,7 @@ void Operation::reduce_piece(kernels::Reduce& what, std::span<void* const> dst, 
     kernels::reduce(what, dst, std::span<const void* const>(src.data(), src.size()), bytes / size_of(what.dtype));
   };
   constexpr std::size_t kWorthAClock = 64 << 10;
+  what.far = beyond_caches_;  // of pieces too short to time, as ever
   if (!beyond_caches_ || bytes < kWorthAClock) return run();
   FasterWay& ways = places_[plan().shared ? 1 : 0][src.size() < places_[0].size() ? src.size() : 0];
   const std::size_t way = ways.next();

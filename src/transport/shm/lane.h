@@ -73,7 +73,7 @@ class LaneReader {
     taken_ += n;
     if (taken_ == bytes) {
       taken_ = 0;
-      mine_.slots_read.store(++read_, std::memory_order_release);
+      drop_front();
     }
     return n;
   }
