@@ -73,4 +73,14 @@ std::vector<int> usable_cpus() {
   return cpus;
 }
 
+bool move_to_cpu(int cpu) noexcept {
+  if (cpu < 0 || cpu >= kMostCpus) return false;
+  cpu_set_t before[kMostCpus / CPU_SETSIZE], there[kMostCpus / CPU_SETSIZE];
+  if (::sched_getaffinity(0, sizeof before, before) != 0 || !CPU_ISSET_S(cpu, sizeof before, before)) return false;
+  CPU_ZERO_S(sizeof there, there);
+  CPU_SET_S(cpu, sizeof there, there);
+  if (::sched_setaffinity(0, sizeof there, there) != 0) return false;
+  return ::sched_setaffinity(0, sizeof before, before) == 0;
+}
+
 }  // namespace unisono

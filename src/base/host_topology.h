@@ -55,4 +55,8 @@ bool has_hwloc() noexcept;
 /// The processors that the calling thread may run on, ascending.
 std::vector<int> usable_cpus();
 
+/// Moves the calling thread to that processor, which it may run on, and leaves it to the system again where it runs: what usable_cpus() says stays the same. False when
+/// the system refuses.
+bool move_to_cpu(int cpu) noexcept;
+
 }  // namespace unisono

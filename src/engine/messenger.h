@@ -69,6 +69,14 @@ class Messenger final : private FrameHandler {
   void limit_streams(int peer, int streams);
   transport::SharedView* shared(int peer) const;
 
+  /// Where a peer that shares memory with this process last waited, as it says.
+  struct Neighbour {
+    PeerId id;
+    int processor = -1;
+    friend bool operator==(const Neighbour&, const Neighbour&) = default;
+  };
+  std::vector<Neighbour> neighbours() const;
+
   // --- groups -----------------------------------------------------------------------------------------------------
   /// `members[r]` is the peer number of rank r (-1: this process). Frames and failures that came earlier are applied.
   void open_group(std::uint64_t group, std::string name, int rank, std::vector<int> members,

@@ -66,6 +66,15 @@ transport::SharedView* Messenger::shared_locked(int peer) const {
   return bundle.empty() ? nullptr : bundle.streams().front()->link().shared();
 }
 
+std::vector<Messenger::Neighbour> Messenger::neighbours() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Neighbour> found;
+  for (Stream* stream : memory_streams_)
+    if (const transport::SharedView* view = stream->link().shared(); view != nullptr && !peers_[stream->peer()].gone())
+      found.push_back({peers_[stream->peer()].address.id, view->waits_on()});
+  return found;
+}
+
 std::string Messenger::describe_peer(int index) const {
   const PeerAddress& a = peers_[index].address;
   return a.host.empty() ? fmt::format("process {}", to_string(a.id)) : fmt::format("host {}, pid {}", a.host, a.pid);

@@ -47,6 +47,7 @@ std::int64_t steady_nanoseconds() noexcept {
 constexpr std::int64_t kLongYield = 2'000'000;  // a rank that works on a slice gives the core back sooner
 constexpr std::int64_t kWindow = 20'000'000;    // looked back on, and how long a finding lasts
 constexpr std::int64_t kToSomebody = 1'000;     // a yield to nobody takes half of that
+constexpr int kAlone = 8;                       // so many of these in a row: nobody is here (any more)
 constexpr std::int64_t kOften = 2'000'000;      // two such yields within this time are no accident
 constexpr std::int64_t kTooMuch = kWindow / 3;  // one long yield is an accident: a peer that touches new memory, say
 }  // namespace
@@ -64,6 +65,8 @@ void Crowd::yield() noexcept {
     note_long(before, after);
   else if (after - before > kToSomebody)
     note_shared(after);
+  else if (to_nobody_.fetch_add(1, std::memory_order_relaxed) + 1 == kAlone)
+    forget_shared();
 }
 
 bool Crowd::core_is_shared() const noexcept {
@@ -72,8 +75,11 @@ bool Crowd::core_is_shared() const noexcept {
 }
 
 void Crowd::note_shared(std::int64_t after) noexcept {
-  if (after - last_shared_.load(std::memory_order_relaxed) < kOften)
+  to_nobody_.store(0, std::memory_order_relaxed);
+  if (after - last_shared_.load(std::memory_order_relaxed) < kOften) {
     shared_until_.store(after + kWindow, std::memory_order_relaxed);
+    found_.store(true, std::memory_order_relaxed);
+  }
   last_shared_.store(after, std::memory_order_relaxed);
 }
 

@@ -31,6 +31,10 @@ class Crowd {
   bool here() const noexcept;
   /// Whether a peer seems to be on this core.
   bool core_is_shared() const noexcept;
+  /// The same, once after each time that it was found.
+  bool found_shared() noexcept { return found_.load(std::memory_order_relaxed) && found_.exchange(false); }
+  /// This thread has moved to another core, or found that it had to do with nobody.
+  void forget_shared() noexcept { shared_until_.store(0, std::memory_order_relaxed); }
   /// Yield the core, and note how long that took.
   void yield() noexcept;
 
@@ -39,6 +43,8 @@ class Crowd {
   void note_shared(std::int64_t after) noexcept;
   // Nanoseconds of the steady clock. Two threads that note at once may lose one: it is a measure, not a count.
   std::atomic<std::int64_t> until_{0}, window_{0}, lost_{0}, shared_until_{0}, last_shared_{0};
+  std::atomic<int> to_nobody_{0};  ///< yields in a row that came back at once
+  std::atomic<bool> found_{false};
 };
 
 /// One wait. Thread-safety: of one thread.

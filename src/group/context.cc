@@ -82,7 +82,8 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
     });
   messenger->use_streams(engine::Sharing{config.tcp_streams});
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,
-                                               engine::wait_policy(engine::usable_cores(), 1, config.spin));
+                                               engine::wait_policy(engine::usable_cores(), 1, config.spin),
+                                               std::make_unique<group::Apart>(*messenger, segment, self, clock, log));
 }
 
 ContextImpl::~ContextImpl() {

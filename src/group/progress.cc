@@ -33,8 +33,8 @@ class ModestWait {
 }  // namespace
 
 Progress::Progress(engine::Messenger& messenger, transport::Poller& poller, const Clock& clock,
-                   engine::WaitPolicy policy)
-    : messenger_(messenger), poller_(poller), clock_(clock), policy_(policy) {}
+                   engine::WaitPolicy policy, std::unique_ptr<Apart> apart)
+    : messenger_(messenger), poller_(poller), clock_(clock), policy_(policy), apart_(std::move(apart)) {}
 
 Progress::~Progress() {
   {

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/messenger.h"
 #include "engine/waiter.h"
+#include "group/apart.h"
 #include "transport/transport.h"
 
 namespace unisono::group {
@@ -30,7 +31,8 @@ class Progress {
   /// Deadlines and departures are looked at when somebody is awake: at least this often.
   static constexpr Duration kLongestSleep = std::chrono::milliseconds(50);
 
-  Progress(engine::Messenger& messenger, transport::Poller& poller, const Clock& clock, engine::WaitPolicy policy);
+  Progress(engine::Messenger& messenger, transport::Poller& poller, const Clock& clock, engine::WaitPolicy policy,
+           std::unique_ptr<Apart> apart);
   ~Progress();  ///< stops the thread
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -84,6 +86,7 @@ class Progress {
   const Clock& clock_;
   std::atomic<engine::WaitPolicy> policy_;
   engine::Crowd crowd_;
+  const std::unique_ptr<Apart> apart_;
 
   // One thread at a time sleeps in the poller; others wait for its news.
   std::mutex poller_mutex_;
@@ -165,7 +168,9 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     if (asynchronous_.load(std::memory_order_relaxed) > 0) moved |= advance_all();
     return moved;
   };
-  engine::Waiter waiter(policy_.load(std::memory_order_relaxed), crowd_);
+  const engine::WaitPolicy policy = policy_.load(std::memory_order_relaxed);
+  engine::Waiter waiter(policy, crowd_);
+  apart_->wait_here();
   TimePoint next_question = saturating_add(clock_.now(), std::chrono::milliseconds(100));
   for (std::uint32_t round = 0;; round++) {
     bool moved = advance();
@@ -186,7 +191,10 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
       waiter.reset();
       continue;
     }
-    if (waiter.pause(asks ? 10 : 1)) continue;
+    if (waiter.pause(asks ? 10 : 1)) {
+      if (policy.spins > 0 && crowd_.found_shared() && apart_->move()) crowd_.forget_shared();
+      continue;
+    }
     const TimePoint now = clock_.now();
     if (now >= deadline) return Outcome::deadline;
     if (interrupted != nullptr && now >= next_question) {

@@ -53,6 +53,8 @@ class SharedView {
   virtual std::uint64_t address_of(std::uint64_t offset) const noexcept = 0;
   /// Wake the peer's Poller if it is parked. Cheap (a load) when it is not. Any thread. Call it after the store that the peer waits for.
   virtual void wake() noexcept = 0;
+  /// The processor on which the peer last waited, as it says; -1: it has not. Any thread.
+  virtual int waits_on() const noexcept = 0;
   /// False once the peer's process has ended or has closed its connection. Any thread.
   virtual bool alive() const noexcept = 0;
 };
@@ -104,6 +106,8 @@ class SharedSegment {
   /// says what it is if it is not ordinary.
   virtual Result<std::shared_ptr<RegisteredMemory>> register_memory(std::byte* data, std::uint64_t bytes,
                                                                     Freed freed = Freed::after_release) = 0;
+  /// Tell peers on which processor this process waits. Any thread.
+  virtual void waits_on(int processor) noexcept = 0;
   /// Where [data, data + bytes) lies.
   virtual Place find(const void* data, std::uint64_t bytes) const noexcept = 0;
   virtual std::uint64_t allocated() const noexcept = 0;

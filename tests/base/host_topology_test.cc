@@ -87,6 +87,35 @@ TEST(UsableCpus, AreThoseOfTheCallingThread) {
   EXPECT_EQ(usable_cpus(), all);
 }
 
+TEST(MoveToCpu, ThereAndNowhereElseToStay) {
+  const std::vector<int> all = usable_cpus();
+  for (const int cpu : all) {
+    bool there = false;
+    for (int i = 0; i < 1000 && !there; i++) {  // the system may take the thread elsewhere between the two
+      ASSERT_TRUE(move_to_cpu(cpu));
+      there = ::sched_getcpu() == cpu;
+    }
+    EXPECT_TRUE(there) << cpu;
+    EXPECT_EQ(usable_cpus(), all) << "where it may run is as it was";
+  }
+}
+
+TEST(MoveToCpu, NotWhereItMayNotRun) {
+  const std::vector<int> all = usable_cpus();
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(all.front()), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    if (all.size() > 1) {
+      EXPECT_FALSE(move_to_cpu(all.back()));
+    }
+    EXPECT_FALSE(move_to_cpu(-1));
+    EXPECT_FALSE(move_to_cpu(1 << 20));
+    EXPECT_EQ(usable_cpus(), std::vector{all.front()});
+  }).join();
+}
+
 TEST(RangesText, IsReadBack) {
   for (const auto& numbers : {std::vector{7}, std::vector{0, 1, 2, 5, 8, 9}, from_to(0, 300), std::vector{0, 65535}})
     EXPECT_EQ(parse_ranges(ranges_text(numbers)), numbers);

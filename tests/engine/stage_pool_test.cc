@@ -31,6 +31,7 @@ class Memory final : public transport::SharedSegment {
                                                                        transport::Freed) override {
     return Status::invalid("stages are never registered");
   }
+  void waits_on(int) noexcept override {}
   transport::Place find(const void*, std::uint64_t) const noexcept override { return {}; }
   std::uint64_t allocated() const noexcept override {
     std::uint64_t sum = 0;

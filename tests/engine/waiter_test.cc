@@ -64,5 +64,36 @@ TEST(Crowd, NoticesAPeerOnItsCore) {
   ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
 }
 
+/// It says so once, and whoever has moved away from there does not go on as if somebody were here.
+TEST(Crowd, SaysOnceThatItFoundAPeer) {
+  Crowd crowd;
+  EXPECT_FALSE(crowd.found_shared());
+  cpu_set_t before;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &before)) core++;
+  std::atomic<bool> over{false};
+  std::thread peer([&] {
+    pin_to_core(core);
+    while (!over) ::sched_yield();
+  });
+  pin_to_core(core);
+  const auto deadline = Steady::now() + std::chrono::seconds(30);
+  bool found = false;
+  while (!(found |= crowd.found_shared()) && Steady::now() < deadline) {
+    const auto until = Steady::now() + std::chrono::microseconds(20);
+    while (Steady::now() < until) {
+    }
+    crowd.yield();
+  }
+  over = true;
+  peer.join();
+  EXPECT_TRUE(found);
+  EXPECT_FALSE(crowd.found_shared());
+  crowd.forget_shared();
+  EXPECT_FALSE(crowd.core_is_shared());
+  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 }  // namespace
 }  // namespace unisono::engine

@@ -217,6 +217,18 @@ TEST(PeerView, MapsReadOnly) {
   EXPECT_DEATH(const_cast<std::byte*>(at)[0] = std::byte{8}, "");
 }
 
+TEST(PeerView, SaysWhereItsOwnerWaits) {
+  auto segment = make_segment(1 << 20);
+  const Fd copy(::fcntl(segment->fd(), F_DUPFD_CLOEXEC, 0));
+  auto view = PeerView::map(copy, segment->bytes(), make_doorbell());
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ((*view)->waits_on(), -1) << "nowhere yet";
+  for (const int processor : {0, 191, 3}) {
+    segment->waits_on(processor);
+    EXPECT_EQ((*view)->waits_on(), processor);
+  }
+}
+
 /// Two channels face to face without a transport.
 struct Face {
   explicit Face(std::uint64_t ring) : one(make_segment(16 << 20)), two(make_segment(16 << 20)) {

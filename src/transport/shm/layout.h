@@ -12,7 +12,7 @@ inline constexpr std::uint64_t kPage = 4096;
 inline constexpr std::uint64_t kLine = 64;
 inline constexpr std::uint64_t kHeaderBytes = kPage;         ///< the segment's first page; offset 0 is never handed out
 inline constexpr std::uint64_t kMagic = 0x31306f6e6f73696e;  // "nisono01"
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 
 struct SegmentHeader {
   std::uint64_t magic;
@@ -23,6 +23,7 @@ struct SegmentHeader {
   std::uint64_t nonce;  ///< random: whoever reads it at `base` in a process's memory knows that it is the owner's
   alignas(kLine)
       std::atomic<std::uint32_t> parked;  ///< the owner sleeps: ring its doorbell after a store that it waits for
+  std::atomic<std::uint32_t> processor;   ///< 1 + where the owner last waited; 0: not said
 };
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 

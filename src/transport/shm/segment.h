@@ -39,6 +39,9 @@ class Segment final : public SharedSegment, public std::enable_shared_from_this<
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   Result<std::shared_ptr<RegisteredMemory>> register_memory(std::byte* data, std::uint64_t bytes,
                                                             Freed freed = Freed::after_release) override;
+  void waits_on(int processor) noexcept override {
+    header().processor.store(static_cast<std::uint32_t>(processor + 1), std::memory_order_relaxed);
+  }
   Place find(const void* data, std::uint64_t bytes) const noexcept override;
   std::uint64_t allocated() const noexcept override { return allocated_.load(std::memory_order_relaxed); }
 

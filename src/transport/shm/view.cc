@@ -119,6 +119,11 @@ void PeerView::wake_after_fence() noexcept {
   if (parked_->load(std::memory_order_relaxed) != 0) ring(*doorbell_);
 }
 
+int PeerView::waits_on() const noexcept {
+  // No number that a processor has comes out of one that is too large for it: nobody is compared with such a one and found equal.
+  return static_cast<int>(reinterpret_cast<const SegmentHeader*>(base_)->processor.load(std::memory_order_relaxed)) - 1;
+}
+
 bool PeerView::alive() const noexcept {
   return !gone_.load(std::memory_order_acquire) && (!theirs_ || theirs_->closed.load(std::memory_order_acquire) == 0);
 }

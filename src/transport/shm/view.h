@@ -33,6 +33,7 @@ class PeerView final : public SharedView {
   int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept override;
   std::uint64_t address_of(std::uint64_t offset) const noexcept override;
   void wake() noexcept override;
+  int waits_on() const noexcept override;
   bool alive() const noexcept override;
 
   /// wake() without its fence, for callers that have just made one.
