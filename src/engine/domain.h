@@ -13,6 +13,7 @@
 #include "engine/signature.h"
 #include "engine/stage_pool.h"
 #include "engine/stage_ring.h"
+#include "kernels/shared_stores.h"
 #include "plan/ir.h"
 #include "transport/transport.h"
 
@@ -184,6 +185,8 @@ class Domain final : private StageHolder {
   std::int64_t slice_bytes(std::int64_t blocks, std::int64_t largest) const noexcept;
   /// Places on the stages, the same on all ranks.
   StageRing& ring() noexcept { return ring_; }
+  /// How this rank stores on its stages.
+  kernels::SharedStores& stores() noexcept { return stores_; }
   /// This rank's stage for operation `sequence`, until leave_stage(); it need not be the one that the last operation had. nullptr: as
   /// StagePool::lend has it, ask again.
   Result<std::byte*> take_stage(std::uint64_t sequence, bool patient);
@@ -213,6 +216,7 @@ class Domain final : private StageHolder {
   std::uint64_t kept_for_ = 0;
   std::int64_t slice_bytes_;  ///< 0: chosen
   StageRing ring_;
+  kernels::SharedStores stores_;
   std::shared_ptr<Stage> stage_;  ///< the last one that was lent; others may have it by now
   bool on_stage_ = false;         ///< an operation uses it
   bool reclaimed_ = false;

@@ -20,17 +20,21 @@ using plan::Space;
 using plan::Step;
 
 namespace {
+/// Those of `count` destinations, as bits of kernels::Reduce::around, of which `which` holds; the last bit stands for all from there on.
+template <class Which>
+std::uint32_t bits_of(std::size_t count, Which&& which) {
+  std::uint32_t yes = 0, no = 0;
+  for (std::size_t k = 0; k < count; k++) (which(k) ? yes : no) |= std::uint32_t{1} << std::min<std::size_t>(k, 31);
+  return yes & ~no;
+}
+
 /// Those of the destinations `dst`, which lie in `results`, that go around the caches: what is reduced in place lies there
 /// already, and stages are read from there by others.
 std::uint32_t bypassing(std::span<const Ref> dst, std::span<void* const> results,
                         std::span<void* const> sources) noexcept {
-  std::uint32_t around = 0, through = 0;
-  for (std::size_t k = 0; k < dst.size(); k++) {
-    const bool bypasses =
-        dst[k].space != Space::stage && std::find(sources.begin(), sources.end(), results[k]) == sources.end();
-    (bypasses ? around : through) |= std::uint32_t{1} << std::min<std::size_t>(k, 31);
-  }
-  return around & ~through;
+  return bits_of(dst.size(), [&](std::size_t k) {
+    return dst[k].space != Space::stage && std::find(sources.begin(), sources.end(), results[k]) == sources.end();
+  });
 }
 }  // namespace
 
@@ -148,9 +152,10 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
       now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
       if (now == 0) continue;
       if (plan.joint && steps.size() == 1 && piece_.at == 0 && offer(slot, step)) return run_offered();
-      // Stages are read from the caches by others, results by nobody for now.
-      if (from.peer < 0)
-        kernels::copy(to.data + piece_.at, from.data + piece_.at, now, large_ && d.space != plan::Space::stage);
+      if (from.peer < 0 && d.space == Space::stage)
+        ground_.domain->stores().copy(to.data + piece_.at, from.data + piece_.at, now);
+      else if (from.peer < 0)
+        kernels::copy(to.data + piece_.at, from.data + piece_.at, now, large_);
       else if (!fetch(to.data + piece_.at, from, piece_.at, now))
         return Done::nothing;
     }
@@ -189,6 +194,7 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
   kernels::Reduce what{prepared().dtype, prepared().op,
                        step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
   const bool around = large_ && step.final && (plan.shared || plan.staged) && !reads_peers_;
+  const std::uint32_t on_stage = bits_of(dst.size(), [&](std::size_t k) { return dst[k].space == Space::stage; });
   const auto operand = [&](std::size_t k) {
     const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
     return part(slot, ref, ref.first + piece_.block);
@@ -208,7 +214,12 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
       memory[k] = fetched != nullptr ? fetched : p.data + piece_.at;
     }
     if (around) what.around = bypassing(dst, memory.first(dst.size()), memory.subspan(dst.size()));
-    reduce_piece(what, memory.first(dst.size()), memory.subspan(dst.size()), now);
+    const auto run = [&](bool stage_around) {
+      kernels::Reduce piece = what;
+      if (stage_around) piece.around |= on_stage;
+      reduce_piece(piece, memory.first(dst.size()), memory.subspan(dst.size()), now);
+    };
+    on_stage != 0 ? ground_.domain->stores().store(kernels::SharedStores::Kind::reduce, now, run) : run(false);
     piece_.at += now;
     if (plan.shared && piece_.at < bytes) return Done::some;
   }

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "kernels/kernels.h"
+#include "kernels/shared_stores.h"
 #include "transport/shm/layout.h"
 
 namespace unisono::transport::shm {
@@ -18,7 +19,7 @@ class RingWriter {
  public:
   /// `bytes` is a power of two.
   RingWriter(std::byte* data, std::uint64_t bytes, ControlBlock& mine, const ControlBlock& theirs) noexcept
-      : data_(data), bytes_(bytes), mine_(mine), theirs_(theirs) {}
+      : data_(data), bytes_(bytes), mine_(mine), theirs_(theirs), stores_(bytes) {}
 
   /// Bytes that fit now; looks at the reader's index when fewer than `wanted` are known to. Nothing: the index is nonsense.
   std::optional<std::uint64_t> room(std::uint64_t wanted) noexcept {
@@ -33,19 +34,27 @@ class RingWriter {
   void put(const std::byte* from, std::uint64_t n) noexcept {
     const std::uint64_t at = head_ & (bytes_ - 1);
     const std::uint64_t first = std::min(n, bytes_ - at);
-    std::memcpy(data_ + at, from, first);
-    if (n > first) std::memcpy(data_, from + first, n - first);
+    copy(data_ + at, from, first);
+    if (n > first) copy(data_, from + first, n - first);
     head_ += n;
   }
   void publish() noexcept { mine_.head.store(head_, std::memory_order_release); }
 
  private:
+  void copy(std::byte* to, const std::byte* from, std::uint64_t n) noexcept {
+    if (n < kernels::SharedStores::kLeast)
+      std::memcpy(to, from, n);
+    else
+      stores_.copy(to, from, n);
+  }
+
   std::byte* data_;
   std::uint64_t bytes_;
   ControlBlock& mine_;
   const ControlBlock& theirs_;
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;  ///< the reader's, as last seen
+  kernels::SharedStores stores_;
 };
 
 class RingReader {
