@@ -1,13 +1,13 @@
 #include "group/contest.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace unisono::group {
 
 namespace {
-constexpr std::uint32_t kFirst =
-    2;  // runs of each before anything is concluded: the first one touches memory for the first time
-constexpr std::uint32_t kTrial = 2;  // runs of a later trial
+constexpr std::uint32_t kFirst = 2;  // runs of each that count before anything is concluded
+constexpr std::uint32_t kTrial = 3;  // runs of a later trial; the first does not count
 }  // namespace
 
 Duration Contest::Record::best() const noexcept {
@@ -31,6 +31,7 @@ Contest::Side Contest::choose() noexcept {
 }
 
 void Contest::record(Side side, Duration took) noexcept {
+  if (std::exchange(last_, side) != side) return;
   Record& mine = side == Side::usual ? usual_ : rival_;
   const Side before = favourite();
   const bool slower = mine.runs >= mine.last.size() && took > mine.best() + mine.best() / 2;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "base/clock.h"
 
@@ -16,7 +17,8 @@ class Contest {
   enum class Side : std::uint8_t { usual, rival };
   /// Who runs next.
   Side choose() noexcept;
-  /// How long it took, from when all ranks were there.
+  /// How long it took, from when all ranks were there. The first run after the other side's, and the very first, say nothing: they touch memory for the first time, or find it
+  /// in the caches where the other side has left it, and are up to 4 times as slow or as fast as the next.
   void record(Side side, Duration took) noexcept;
 
  private:
@@ -31,6 +33,7 @@ class Contest {
 
   static constexpr std::uint32_t kSoonest = 32, kLatest = 1024;  ///< calls between trials of the slower side
   Record usual_, rival_;
+  std::optional<Side> last_;
   std::uint32_t calls_ = 0, retry_ = kSoonest, next_trial_ = 0;
 };
 
