@@ -13,7 +13,7 @@ constexpr std::int64_t kLine = 64;
 /// At least so many slices of the largest size find room on a stage.
 constexpr std::int64_t kInFlight = 4;
 /// A cut costs a signal and a wait, so slices of large blocks are large, and small blocks are not cut.
-constexpr std::int64_t kSmallSlice = 32 << 10, kGoodSlice = 64 << 10, kLargeSlice = 256 << 10;
+constexpr std::int64_t kOneWaySlice = 16 << 10, kSmallSlice = 32 << 10, kGoodSlice = 64 << 10, kLargeSlice = 256 << 10;
 constexpr std::int64_t kAllStages = 4 << 20;
 
 /// Large enough that a line which is written again has left the cache of the peer that read it, small enough that all stages together stay in
@@ -146,12 +146,13 @@ std::byte* Domain::buffer(int q, std::uint64_t offset, std::uint64_t bytes, bool
   return write ? views_[q]->writable(offset, bytes) : const_cast<std::byte*>(views_[q]->at(offset, bytes));
 }
 
-std::int64_t Domain::slice_bytes(std::int64_t blocks, std::int64_t largest) const noexcept {
+std::int64_t Domain::slice_bytes(std::int64_t blocks, std::int64_t largest, bool one_way) const noexcept {
   const std::int64_t whole = std::max((largest + kLine - 1) / kLine * kLine, kLine);
   if (slice_bytes_ > 0) return std::min(slice_bytes_, whole);
   const std::int64_t room = static_cast<std::int64_t>(stage_bytes()) / (kInFlight * blocks) / kLine * kLine;
   const std::int64_t most = std::min(room, kLargeSlice);
-  return std::min(whole, std::clamp(whole / kInFlight / kLine * kLine, std::min(most, kGoodSlice), most));
+  const std::int64_t good = one_way ? std::clamp(whole / 2 / kLine * kLine, kOneWaySlice, kGoodSlice) : kGoodSlice;
+  return std::min(whole, std::clamp(whole / kInFlight / kLine * kLine, std::min(most, good), most));
 }
 
 void Domain::publish_reach(bool allowed) noexcept {

@@ -181,8 +181,9 @@ class Domain final : private StageHolder {
   // --- stages -------------------------------------------------------------------------------------------------------
   /// Bytes of a stage; the same on all ranks.
   std::uint64_t stage_bytes() const noexcept { return ring_.bytes(); }
-  /// Bytes of a slice of a block for a plan with so many blocks on a stage, the largest of them of `largest` bytes; a multiple of 64.
-  std::int64_t slice_bytes(std::int64_t blocks, std::int64_t largest) const noexcept;
+  /// Bytes of a slice of a block for a plan with so many blocks on a stage, the largest of them of `largest` bytes; a multiple of 64. `one_way`: data only
+  /// goes to the others from a root, or from them to it.
+  std::int64_t slice_bytes(std::int64_t blocks, std::int64_t largest, bool one_way) const noexcept;
   /// Places on the stages, the same on all ranks.
   StageRing& ring() noexcept { return ring_; }
   /// How this rank stores on its stages.

@@ -67,15 +67,22 @@ void Operation::prepare() {
   if (ground_.scratch && ground_.scratch->size() < scratch) ground_.scratch->resize(scratch);
 }
 
+namespace {
+/// Whether data only goes from a root to the others, or only from them to it: then nobody has anything to do until the first slice is there.
+bool one_way(Collective collective) noexcept {
+  return collective == Collective::broadcast || collective == Collective::gather || collective == Collective::scatter;
+}
+}  // namespace
+
 void Operation::lay_out() {
   const plan::Plan& plan = this->plan();
   const Binding& binding = bound_->binding;
   const std::int64_t largest = binding.largest_block;
-  slice_bytes_ = plan.shared ? std::max<std::int64_t>(largest, 1)
-                 : plan.staged
-                     ? ground_.domain->slice_bytes(
-                           static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)), largest)
-                     : network_slice(ground_, plan.collective, largest);
+  slice_bytes_ = plan.shared   ? std::max<std::int64_t>(largest, 1)
+                 : plan.staged ? ground_.domain->slice_bytes(
+                                     static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)),
+                                     largest, one_way(plan.collective))
+                               : network_slice(ground_, plan.collective, largest);
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
   const auto slots = static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow));
