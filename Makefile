@@ -54,7 +54,7 @@ lint: deps $(STAMPS)/dev ## layers, formatting, ruff, mypy --strict
 	@$(BIN)/python tools/run_tests.py layers style
 
 .PHONY: tidy
-tidy: deps $(STAMPS)/tidy ## clang-tidy over the sources, a quarter of an hour; FILES="src/engine" for a part
+tidy: deps $(STAMPS)/tidy ## clang-tidy over the sources, 25 minutes; FILES="src/engine" for a part
 	@cmake --preset release > /dev/null
 	@$(BIN)/python tools/tidy.py $(FILES)
 

@@ -53,8 +53,8 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
                                              config.tcp_streams, engine::Sharing::kMostStreams)));
   if (const auto constants = plan::parse_cost_model(config.constants); !constants)
     throw_status(constants.status().with_context("UNISONO_CONSTANTS"));
-  auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
-  handshake = rendezvous::make_handshake_factory(self, config.job, std::move(secret));
+  const auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
+  handshake = rendezvous::make_handshake_factory(self, config.job, secret);
   const HomeNode here = home_node(config, log);
   if (here.node) home = MemoryHome{*here.node, std::move(binder)};
   spread = here.spread;

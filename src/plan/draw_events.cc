@@ -19,7 +19,8 @@ Extents extents_of(std::span<const Plan> plans, const Plan& plan, std::span<cons
     const auto all = ref.space == Space::peer_in    ? std::span(owner.in_extent)
                      : ref.space == Space::peer_out ? std::span(owner.out_extent)
                                                     : owner.extents_of(ref.space);
-    for (std::int32_t i = 0; i < ref.count; i++) extents.push_back(all[static_cast<std::size_t>(ref.first + i)]);
+    for (std::int32_t i = 0; i < ref.count; i++)
+      extents.push_back(all[static_cast<std::size_t>(ref.first) + static_cast<std::size_t>(i)]);
   }
   return extents;
 }

@@ -95,7 +95,7 @@ void circulant_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into) {
     for (std::int32_t i = 0, run = 0; i < count; i += run) {
       Ref own = at[static_cast<std::size_t>(i)];
       for (run = 1; i + run < count; run++) {
-        const Ref& next = at[static_cast<std::size_t>(i + run)];
+        const Ref& next = at[static_cast<std::size_t>(i) + static_cast<std::size_t>(run)];
         if (next.space != own.space || next.first != own.first + run) break;
       }
       own.count = run;

@@ -89,8 +89,10 @@ class Schedule::Run {
   void run() {
     ready_.assign(s_.nodes_.size(), 0);
     waits_.resize(s_.nodes_.size());
-    for (std::size_t i = 0; i < s_.nodes_.size(); i++)
-      if ((waits_[i] = s_.nodes_[i].waits_for) == 0) next_.push({0, static_cast<std::int32_t>(i), false});
+    for (std::size_t i = 0; i < s_.nodes_.size(); i++) {
+      waits_[i] = s_.nodes_[i].waits_for;
+      if (waits_[i] == 0) next_.push({0, static_cast<std::int32_t>(i), false});
+    }
     while (!next_.empty()) {
       const Event event = next_.top();
       next_.pop();

@@ -302,7 +302,8 @@ class Execution {
       wrong(Fault::final_reduce,
             fmt::format("passed {} final reduces; the last one alone must be final", values_.finals(value)));
     }
-    tree_of_block_.resize(static_cast<std::size_t>(plan.extents * subject_.slices), kUndefined);
+    tree_of_block_.resize(static_cast<std::size_t>(plan.extents) * static_cast<std::size_t>(subject_.slices),
+                          kUndefined);
     Value& tree = tree_of_block_[static_cast<std::size_t>(tag)];
     if (tree == kUndefined) tree = value;
     if (tree != value) wrong(Fault::unequal_trees, "was reduced in another order than on a lower rank");

@@ -186,7 +186,7 @@ class StructureCheck {
   }
 
   std::int32_t extent(const Ref& ref, std::int32_t offset) const {
-    return extents(ref)[static_cast<std::size_t>(ref.first + offset)];
+    return extents(ref)[static_cast<std::size_t>(ref.first) + static_cast<std::size_t>(offset)];
   }
 
   void check_extents(std::span<const Ref> src, std::span<const Ref> dst) {

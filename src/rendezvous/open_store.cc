@@ -133,10 +133,9 @@ Status check_ranks(const Config& c) {
 
 Result<std::shared_ptr<Store>> open_store(const Config& config, Logger log, const Environment& environment) {
   UNISONO_TRY(check_ranks(config));
-  auto secret = Secret::parse(config.secret);
+  const auto secret = Secret::parse(config.secret);
   if (!secret) return secret.status();
-  const Opening o{config, std::move(log),
-                  make_handshake_factory(PeerId{}, config.job, std::move(*secret), Purpose::store)};
+  const Opening o{config, std::move(log), make_handshake_factory(PeerId{}, config.job, *secret, Purpose::store)};
   std::string method = config.init_method;
   if (method.empty() && config.size == 1) return make_memory_store();
   if (method.empty())

@@ -40,7 +40,9 @@ Status Fabric::measure_shifts(const World& world) {
                     shifts_.size(), world.hosts, static_cast<double>(looked_at), static_cast<double>(kMostLookedAt)));
   std::vector<std::uint32_t> load(static_cast<std::size_t>(link_count(topology)), 0);
   Route links;
-  for (auto& [shift, found] : shifts_) {
+  for (auto& entry : shifts_) {
+    const std::int32_t shift = entry.first;
+    auto& found = entry.second;
     if (shift == 0) continue;
     const auto each_way = [&](auto&& visit) {
       for (std::int32_t host = 0; host < world.hosts; host++) {

@@ -21,7 +21,8 @@ double Memory::Server::serve(double seconds, double now) {
 double Memory::cross(std::int32_t from, std::int32_t to, double bytes, double now) {
   if (from == to) return now;
   crossed_ += bytes;
-  return links_[static_cast<std::size_t>(from * numa_.nodes + to)].serve(bytes * numa_.link, now);
+  return links_[static_cast<std::size_t>(from) * static_cast<std::size_t>(numa_.nodes) + static_cast<std::size_t>(to)]
+      .serve(bytes * numa_.link, now);
 }
 
 double Memory::read(std::int32_t from, std::int32_t to, double bytes, double now) {

@@ -17,7 +17,7 @@ void Run::look_after(std::int32_t v) {
   if (node.processor <= now_) {
     const auto oldest = std::min_element(node.waiting.begin(), node.waiting.end(),
                                          [](const auto& a, const auto& b) { return a.what.slice < b.what.slice; });
-    Waiting next = std::move(*oldest);
+    Waiting next = *oldest;
     node.waiting.erase(oldest);
     next.path.queue += now_ - next.since;
     use_memory(next.what, next.path);

@@ -228,8 +228,10 @@ using D = Plain<double>;
 /// not matter signed types use the unsigned kernels, which wrap.
 extern const unit::Table kTable;
 #define UNISONO_INTEGERS(OP) reduce<N8, OP>, reduce<N16, OP>, reduce<N32, OP>, reduce<N64, OP>
+// NOLINTBEGIN(bugprone-macro-parentheses): it names a type
 #define UNISONO_BITWISE(OP) \
   {nullptr, nullptr, nullptr, nullptr, UNISONO_INTEGERS(OP), UNISONO_INTEGERS(OP), reduce<Bool, Logical<OP>>}
+// NOLINTEND(bugprone-macro-parentheses)
 const unit::Table kTable = {
     {
         {reduce_sum<F16>, reduce_sum<Bf16>, reduce_sum<F>, reduce_sum<D>, UNISONO_INTEGERS(Sum<Integers>),

@@ -206,8 +206,8 @@ void Endpoint::advance(std::uint64_t token, TimePoint now, std::vector<Event>& e
   if (state == OfferExchange::State::more) return;
   auto node = meetings_.extract(token);
   if (state == OfferExchange::State::failed) {
-    Status reason = Status::authentication(node.mapped().exchange.reason());
-    give_up(std::move(node.mapped()), std::move(reason), true, now, events);
+    const Status reason = Status::authentication(node.mapped().exchange.reason());
+    give_up(std::move(node.mapped()), reason, true, now, events);
     return;
   }
   establish(token, std::move(node.mapped()), now, events);
