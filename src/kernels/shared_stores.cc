@@ -13,9 +13,8 @@ double SharedStores::Times::median() const noexcept {
 bool SharedStores::next(Kind kind) noexcept {
   if (around_) return true;
   if (since_ <= turn_) return false;  // memory that is touched for the first time
-  // Not multiples of how many pieces of each kind follow each other: otherwise always the same kind would be tried.
   const bool known = times_[static_cast<std::size_t>(kind)][1].count >= kRecent;
-  return ++pieces_ % (known ? 509 : 7) == 0;
+  return ++pieces_ % (known ? 101 : 3) == 0;
 }
 
 void SharedStores::note(Kind kind, bool around, std::size_t bytes, double nanoseconds) noexcept {

@@ -28,7 +28,7 @@ class SharedStores {
   template <class Work>
   void store(Kind kind, std::size_t bytes, Work&& work) {
     if (bytes < kLeast) return work(false);
-    if (bytes < kWorthAClock && ++short_ % kOfShort != 0) {
+    if (++turn_of_clock_ % kTimed != 0) {
       work(around_);
       return count(bytes);
     }
@@ -49,8 +49,8 @@ class SharedStores {
 
  private:
   static constexpr std::size_t kRecent = 7;
-  static constexpr std::size_t kWorthAClock = 16 << 10;
-  static constexpr std::uint32_t kOfShort = 8;                             ///< of shorter pieces one is timed
+  /// Of so many pieces one is timed. Odd, and so are the numbers in next(): where kinds take turns, each gets its own.
+  static constexpr std::uint32_t kTimed = 5;
   static constexpr std::uint64_t kFirstPeriod = 16, kLongestPeriod = 512;  ///< in turns
   /// Nanoseconds a byte that a reader loses: it has 10 GB/s from memory, less of it when others want some, too, and 40 from a cache that it has in common with
   /// the one that wrote. Cores that have none lose 0.2 to 0.7.
@@ -69,7 +69,7 @@ class SharedStores {
   std::uint64_t turn_;
   std::array<std::array<Times, 2>, 2> times_;  ///< by kind, through the caches and around them; nanoseconds a byte
   bool around_ = false;
-  std::uint32_t pieces_ = 0, short_ = 0;
+  std::uint32_t pieces_ = 0, turn_of_clock_ = 0;
   std::uint64_t since_ = 0;  ///< bytes since around_ has changed
   std::uint64_t period_;     ///< for so many bytes it goes around, until the caches are tried again
 };
