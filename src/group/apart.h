@@ -22,7 +22,7 @@ namespace unisono::group {
 std::optional<int> way_out(int here, const PeerId& self, std::span<const engine::Messenger::Neighbour> neighbours,
                            std::span<const int> usable, std::uint32_t n);
 
-/// The system puts a new process where it finds room, and notices only after 4 to 60 ms that two of them wait for each other: whatever is exchanged in that time
+/// The system puts a new process where it finds room, and notices only after 5 to 60 ms that two of them wait for each other: whatever is exchanged in that time
 /// takes 3 to 10 times as long. A rank that has found, by its yields, that somebody is on its processor asks its peers, who say in shared memory where they wait. The thread that
 /// waits moves; where it may run stays as it was. Thread-safety: any thread.
 class Apart {

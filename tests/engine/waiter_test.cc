@@ -35,23 +35,41 @@ void pin_to_core(int core) {
   ASSERT_EQ(::sched_setaffinity(0, sizeof set, &set), 0);
 }
 
+/// While it lives, the calling thread is on one core with another one, which works for 50 us and yields, again and again.
+class PeerOnThisCore {
+ public:
+  PeerOnThisCore() {
+    EXPECT_EQ(::sched_getaffinity(0, sizeof before_, &before_), 0);
+    int core = 0;
+    while (!CPU_ISSET(core, &before_)) core++;
+    peer_ = std::thread([this, core] {
+      pin_to_core(core);
+      while (!over_) {
+        const auto until = Steady::now() + std::chrono::microseconds(50);
+        while (Steady::now() < until) {
+        }
+        ::sched_yield();
+      }
+    });
+    pin_to_core(core);
+  }
+  ~PeerOnThisCore() {
+    over_ = true;
+    peer_.join();
+    EXPECT_EQ(::sched_setaffinity(0, sizeof before_, &before_), 0);
+  }
+  PeerOnThisCore(const PeerOnThisCore&) = delete;
+  PeerOnThisCore& operator=(const PeerOnThisCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+  std::atomic<bool> over_{false};
+  std::thread peer_;
+};
+
 /// Two that wait for each other on one core: yields that come back late show it, and the next wait does not spin.
 TEST(Crowd, NoticesAPeerOnItsCore) {
-  cpu_set_t before;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
-  int core = 0;
-  while (!CPU_ISSET(core, &before)) core++;
-  std::atomic<bool> over{false};
-  std::thread peer([&] {
-    pin_to_core(core);
-    while (!over) {
-      const auto until = Steady::now() + std::chrono::microseconds(50);
-      while (Steady::now() < until) {
-      }
-      ::sched_yield();
-    }
-  });
-  pin_to_core(core);
+  const PeerOnThisCore peer;
   Crowd crowd;
   const auto deadline = Steady::now() + std::chrono::seconds(30);
   while (!crowd.core_is_shared() && Steady::now() < deadline) crowd.yield();
@@ -59,40 +77,20 @@ TEST(Crowd, NoticesAPeerOnItsCore) {
   Waiter waiter({1000, 10}, crowd);
   waiter.pause();
   EXPECT_GT(waiter.rounds(), 1000u);
-  over = true;
-  peer.join();
-  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 /// It says so once, and whoever has moved away from there does not go on as if somebody were here.
 TEST(Crowd, SaysOnceThatItFoundAPeer) {
   Crowd crowd;
   EXPECT_FALSE(crowd.found_shared());
-  cpu_set_t before;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
-  int core = 0;
-  while (!CPU_ISSET(core, &before)) core++;
-  std::atomic<bool> over{false};
-  std::thread peer([&] {
-    pin_to_core(core);
-    while (!over) ::sched_yield();
-  });
-  pin_to_core(core);
+  const PeerOnThisCore peer;
   const auto deadline = Steady::now() + std::chrono::seconds(30);
   bool found = false;
-  while (!(found |= crowd.found_shared()) && Steady::now() < deadline) {
-    const auto until = Steady::now() + std::chrono::microseconds(20);
-    while (Steady::now() < until) {
-    }
-    crowd.yield();
-  }
-  over = true;
-  peer.join();
+  while (!(found |= crowd.found_shared()) && Steady::now() < deadline) crowd.yield();
   EXPECT_TRUE(found);
   EXPECT_FALSE(crowd.found_shared());
   crowd.forget_shared();
   EXPECT_FALSE(crowd.core_is_shared());
-  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 }  // namespace

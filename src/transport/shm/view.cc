@@ -121,7 +121,7 @@ void PeerView::wake_after_fence() noexcept {
 
 int PeerView::waits_on() const noexcept {
   // No number that a processor has comes out of one that is too large for it: nobody is compared with such a one and found equal.
-  return static_cast<int>(reinterpret_cast<const SegmentHeader*>(base_)->processor.load(std::memory_order_relaxed)) - 1;
+  return static_cast<int>(reinterpret_cast<const SegmentHeader*>(base_)->processor.load(std::memory_order_relaxed) - 1);
 }
 
 bool PeerView::alive() const noexcept {
