@@ -1,6 +1,9 @@
 /// Copies. memcpy is hard to beat within the caches, also where the destination lies in another core's: its instruction for
 /// long ones need not fetch what it overwrites. Past them, stores that bypass the caches save more, and going on at several
 /// places at once reads faster.
+///
+/// But the same instruction is a bad reader of what another core has written and will write again: where the two cores have one cache in
+/// common that core's next stores take twice as long then as after loads of vectors (docs/design/0003-speed.md).
 
 #include <cstdint>
 #include <cstring>
@@ -31,6 +34,14 @@ void KernelSet::copy(void* dst, const void* src, std::size_t bytes, bool around)
   if (around && table->copy_around != nullptr && bytes >= kFew)
     copy_lines(table->copy_around, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
   else
+    std::memcpy(dst, src, bytes);
+}
+
+void KernelSet::fetch(void* dst, const void* src, std::size_t bytes) const noexcept {
+  constexpr std::size_t kLong = 1 << 10;  // below, no memcpy takes that instruction
+  if (table->fetch != nullptr && bytes >= kLong)
+    copy_lines(table->fetch, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
+  else if (bytes > 0)
     std::memcpy(dst, src, bytes);
 }
 

@@ -13,8 +13,8 @@ namespace unisono::kernels::unit {
 using ReduceFunction = void (*)(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count,
                                 int32_t divisor, uint32_t around, bool far) noexcept;
 
-/// Copies `lines` times kLine bytes with stores around the caches. `to` is a multiple of kLine, `from` any address. The
-/// stores are ordered before whatever this thread writes after the return.
+/// Copies `lines` times kLine bytes. `to` is a multiple of kLine, `from` any address. Stores around the caches are ordered before
+/// whatever this thread writes after the return.
 using CopyFunction = void (*)(char* to, const char* from, size_t lines) noexcept;
 inline constexpr size_t kLine = 64;
 
@@ -24,7 +24,8 @@ inline constexpr int kOps = 8;
 inline constexpr int kTypes = 13;
 struct Table {
   ReduceFunction reduce[kOps][kTypes];
-  CopyFunction copy_around;  ///< null where there are no such stores
+  CopyFunction copy_around;  ///< with stores around the caches; null where there are no such stores
+  CopyFunction fetch;        ///< with loads of vectors, however much it is; null where memcpy does that
 };
 
 }  // namespace unisono::kernels::unit

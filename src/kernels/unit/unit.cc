@@ -189,8 +189,14 @@ void reduce_sum(void* const* dst, size_t dsts, const void* const* src, size_t k,
 }
 
 #if defined(__SSE2__)
-template <size_t kVectors>
+template <size_t N, size_t kVectors>
 UNISONO_INLINE void copy_vectors(char* to, const char* from) {
+  Raw<N> v[kVectors];
+  for (size_t i = 0; i < kVectors; i++) v[i] = load<N>(from + i * N);
+  for (size_t i = 0; i < kVectors; i++) store<N>(to + i * N, v[i]);
+}
+template <size_t kVectors>
+UNISONO_INLINE void copy_vectors_around(char* to, const char* from) {
   Raw<kWidth> v[kVectors];
   for (size_t i = 0; i < kVectors; i++) v[i] = load<kWidth>(from + i * kWidth);
   for (size_t i = 0; i < kVectors; i++) store_around<kWidth>(to + i * kWidth, v[i]);
@@ -198,17 +204,26 @@ UNISONO_INLINE void copy_vectors(char* to, const char* from) {
 
 /// As unit::CopyFunction. With the widest stores there are: a line that one store fills need not wait in a buffer for its
 /// other parts, and one core then copies half as much again as with 16 bytes a store.
-void copy_lines(char* to, const char* from, size_t lines) noexcept {
+void copy_around(char* to, const char* from, size_t lines) noexcept {
   constexpr size_t kFour = 4 * kWidth;
   const size_t bytes = lines * unit::kLine;
-  size_t at = at_several_places<kFour>(0, bytes, [&](size_t i) { copy_vectors<4>(to + i, from + i); });
-  for (; bytes - at >= kFour; at += kFour) copy_vectors<4>(to + at, from + at);
-  for (; at < bytes; at += unit::kLine) copy_vectors<unit::kLine / kWidth>(to + at, from + at);
+  size_t at = at_several_places<kFour>(0, bytes, [&](size_t i) { copy_vectors_around<4>(to + i, from + i); });
+  for (; bytes - at >= kFour; at += kFour) copy_vectors_around<4>(to + at, from + at);
+  for (; at < bytes; at += unit::kLine) copy_vectors_around<unit::kLine / kWidth>(to + at, from + at);
   stores_done();
 }
-constexpr unit::CopyFunction kCopyAround = copy_lines;
+constexpr unit::CopyFunction kCopyAround = copy_around;
+
+/// As unit::CopyFunction. Two loads for a line: one for all of it took up to a third longer where lines come from memory.
+void fetch(char* to, const char* from, size_t lines) noexcept {
+  constexpr size_t kLoad = kWidth < 32 ? kWidth : 32, kVectors = 2 * unit::kLine / kLoad;
+  for (; lines >= 2; lines -= 2, to += 2 * unit::kLine, from += 2 * unit::kLine)
+    copy_vectors<kLoad, kVectors>(to, from);
+  if (lines > 0) copy_vectors<kLoad, kVectors / 2>(to, from);
+}
+constexpr unit::CopyFunction kFetch = fetch;
 #else
-constexpr unit::CopyFunction kCopyAround = nullptr;
+constexpr unit::CopyFunction kCopyAround = nullptr, kFetch = nullptr;
 #endif
 
 using I8 = Plain<int8_t>;
@@ -248,6 +263,7 @@ const unit::Table kTable = {
         UNISONO_BITWISE(Or),
         UNISONO_BITWISE(Xor),
     },
-    kCopyAround};
+    kCopyAround,
+    kFetch};
 
 }  // namespace unisono::kernels::UNISONO_UNIT

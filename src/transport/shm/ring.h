@@ -84,10 +84,13 @@ class RingReader {
  private:
   /// Short messages cannot wait for a kernel to be looked up.
   static void take(std::byte* to, const std::byte* from, std::uint64_t n, bool around) noexcept {
-    if (around)
+    constexpr std::uint64_t kShort = 1 << 10;
+    if (n < kShort)
+      std::memcpy(to, from, n);
+    else if (around)
       kernels::copy(to, from, n, true);
     else
-      std::memcpy(to, from, n);
+      kernels::fetch(to, from, n);
   }
 
   const std::byte* data_;
