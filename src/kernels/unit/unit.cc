@@ -124,14 +124,14 @@ constexpr size_t kFar = (16 << 10) + 1280, kNear = 4 << 10;
 constexpr size_t kMostSources = 4;
 
 /// Calls piece(at) for each kPiece bytes from `at` to the result, which is at most `bytes`; the rest is too short.
-template <size_t kPiece, class Piece>
+template <size_t kPiece, size_t kCount = kPlaces, size_t kLeast = kNear, class Piece>
 UNISONO_INLINE size_t at_several_places(size_t at, size_t bytes, Piece piece) {
-  while (bytes - at >= kPlaces * kNear) {
-    const size_t even = (bytes - at) / kPlaces / kPiece * kPiece;
+  while (bytes - at >= kCount * kLeast) {
+    const size_t even = (bytes - at) / kCount / kPiece * kPiece;
     const size_t apart = even < kFar ? even : kFar;
     for (size_t i = 0; i < apart; i += kPiece)
-      for (size_t place = 0; place < kPlaces; place++) piece(at + place * apart + i);
-    at += kPlaces * apart;
+      for (size_t place = 0; place < kCount; place++) piece(at + place * apart + i);
+    at += kCount * apart;
   }
   return at;
 }
@@ -214,12 +214,20 @@ void copy_around(char* to, const char* from, size_t lines) noexcept {
 }
 constexpr unit::CopyFunction kCopyAround = copy_around;
 
-/// As unit::CopyFunction. Two loads for a line: one for all of it took up to a third longer where lines come from memory.
+/// As unit::CopyFunction. Up to kLong bytes are gone through at four places, or two: at one, a processor fetches ahead past the end, where another
+/// core writes next. Of long ones that is a small part, and they are a stream whose next part is there already: it is read faster at one place.
+/// Two loads for a line: one took up to a third longer where lines come from memory.
 void fetch(char* to, const char* from, size_t lines) noexcept {
-  constexpr size_t kLoad = kWidth < 32 ? kWidth : 32, kVectors = 2 * unit::kLine / kLoad;
-  for (; lines >= 2; lines -= 2, to += 2 * unit::kLine, from += 2 * unit::kLine)
-    copy_vectors<kLoad, kVectors>(to, from);
-  if (lines > 0) copy_vectors<kLoad, kVectors / 2>(to, from);
+  constexpr size_t kLoad = kWidth < 32 ? kWidth : 32, kPiece = 2 * unit::kLine, kShort = 512, kLong = 64 << 10;
+  const size_t bytes = lines * unit::kLine;
+  const auto piece = [&](size_t i) { copy_vectors<kLoad, kPiece / kLoad>(to + i, from + i); };
+  size_t at = 0;
+  if (bytes <= kLong) {
+    at = at_several_places<kPiece>(at, bytes, piece);
+    at = at_several_places<kPiece, 2, kShort>(at, bytes, piece);
+  }
+  for (; bytes - at >= kPiece; at += kPiece) piece(at);
+  if (at < bytes) copy_vectors<kLoad, unit::kLine / kLoad>(to + at, from + at);
 }
 constexpr unit::CopyFunction kFetch = fetch;
 #else
