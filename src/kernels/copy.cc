@@ -2,8 +2,8 @@
 /// long ones need not fetch what it overwrites. Past them, stores that bypass the caches save more, and going on at several
 /// places at once reads faster.
 ///
-/// But the same instruction is a bad reader of what another core has written and will write again: where the two cores have one cache in
-/// common that core's next stores take twice as long then as after loads of vectors (docs/design/0003-speed.md).
+/// But the same instruction is a bad reader of what another core has written and will write again: it makes the processor fetch ahead far
+/// past the end, where that core writes next, and its stores take twice as long then (docs/design/0003-speed.md).
 
 #include <cstdint>
 #include <cstring>
