@@ -58,7 +58,7 @@ void Inbox::merge_begun(std::span<const std::byte> payload) {
 
 void Inbox::end(std::uint64_t sequence) {
   active_ = false;
-  posts_.clear();
+  forget_posts();
   past_.push_back({sequence, signature_});
   if (past_.size() > kPastOperations) past_.pop_front();
 }
@@ -75,11 +75,16 @@ std::optional<Discord> Inbox::check(int rank, const FrameHeader& h) const {
   return std::nullopt;
 }
 
+void Inbox::forget_posts() noexcept {
+  posts_.clear();
+  std::fill(posted_.begin(), posted_.end(), 0);
+}
+
 std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, std::vector<MutablePart> parts,
                                    StepFlag* flag) {
   const auto early = early_.find({header.sequence, key(rank, header)});
   if (early == early_.end()) {
-    posts_[key(rank, header)] = {std::move(parts), flag, header.length};
+    if (posts_.insert_or_assign(key(rank, header), Post{std::move(parts), flag, header.length}).second) posted_[rank]++;
     return std::nullopt;
   }
   const std::shared_ptr<Parcel> parcel = early->second;
@@ -182,6 +187,7 @@ std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::op
       sink.parts = std::move(post->second.parts);
       sink.flag = post->second.flag;
       posts_.erase(post);
+      posted_[rank]--;
       return sink;
     }
   }
@@ -269,7 +275,7 @@ void Inbox::forget(const Completion* only, const Status& status, Deferred& defer
       parcel->claim = Sink{};  // still arriving: its bytes go nowhere
     }
   if (only != nullptr) return;
-  posts_.clear();
+  forget_posts();
   for (auto& [key, parcel] : early_) parcel->claim.reset();
 }
 

@@ -136,12 +136,26 @@ bool Messenger::poll_locked(Look look) {
   return moved;
 }
 
+/// Whether `stream` is likely to bring something: a part of it has come, or something that only its peer can send is awaited. Those that are not
+/// likely to are asked when everything is looked at: a question to the kernel that finds nothing takes as long as a yield.
+bool Messenger::expects(const Stream& stream) {
+  if (!peers_[stream.peer()].bundle.incoming().empty()) return true;
+  if (stream.only_parts()) return false;
+  if (stream.within_frame() || stream.holds_input() || awaiting_.empty()) return true;
+  return std::any_of(awaiting_.begin(), awaiting_.end(), [&](const GroupState* group) {
+    const int rank = rank_of(*group, stream.peer());
+    return rank >= 0 && group->inbox.awaits(rank);
+  });
+}
+
 bool Messenger::look_at_sockets() {
   bool moved = false;
+  awaiting_.clear();
+  for (const auto& [id, group] : groups_)
+    if (group.inbox.awaits()) awaiting_.push_back(&group);
   for (auto& [fd, s] : by_fd_) {
     Bundle& bundle = peers_[s->peer()].bundle;
-    const bool expected = !s->only_parts() || !bundle.incoming().empty();
-    const bool came = expected && s->read(*this);
+    const bool came = expects(*s) && s->read(*this);
     look_after(*s);
     // Who reads from us sends to us, too, as a rule.
     if (!s->idle() && (came || quick_looks_ % kWriteAgain == 0)) moved |= bundle.flush(*s, deferred_);

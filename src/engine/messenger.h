@@ -226,6 +226,7 @@ class Messenger final : private FrameHandler {
   void stop(Incoming& incoming, const Status& status, bool finish_it);
   void forget_handovers(std::uint64_t group, const Completion* only, const Status& status, bool finish_them);
   void warn_unsafe(int peer, const void* data, std::size_t bytes, transport::Place place);
+  bool expects(const Stream& stream);
   bool look_at_sockets();
   bool look_at_all();
   GroupState* find(std::uint64_t group);
@@ -246,6 +247,7 @@ class Messenger final : private FrameHandler {
   std::pair<const std::uint64_t, GroupState>* found_ = nullptr;  ///< of groups_, the last one: messages come in rows
   std::unordered_map<std::uint64_t, Status> early_aborts_;       ///< of groups that are not open here yet
   std::unordered_set<std::uint64_t> closed_groups_;
+  std::vector<const GroupState*> awaiting_;  ///< while sockets are looked at: the groups that await something
   std::unordered_map<int, Stream*> by_fd_;
   std::vector<Stream*> memory_streams_;
   std::vector<int> ready_;

@@ -114,6 +114,8 @@ class Stream {
   /// Whether what comes next is a brief message of `group` with `tag`, in up to `looks` looks. Its payload lies there until drop_brief(), and is not in what read() finds after that.
   Brief find_brief(std::uint64_t group, std::uint64_t tag, int looks, transport::ConstPart& payload) noexcept;
   void drop_brief() noexcept { link_->drop_front(); }
+  /// Whether the header of a frame has come, and not all of the frame.
+  bool within_frame() const noexcept { return have_header_; }
   /// Whether the frame in front can be left where it is for a moment. After so many questions it is time to take it: what is behind
   /// it may be what everybody waits for.
   bool patient() const noexcept { return asked_ < kPatience; }
