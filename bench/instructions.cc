@@ -125,5 +125,6 @@ int main(int argc, char** argv) {
   std::vector<Rank> ranks = make_ranks(std::atoi(argv[3]), static_cast<std::size_t>(bytes));
   const Calls calls{*collective, algorithm, bytes / 4};
   prepare(calls, ranks);
-  for (int i = 1; i <= std::atoi(argv[5]); i++) run(calls, ranks, static_cast<std::uint64_t>(i));
+  const int count = std::atoi(argv[5]);
+  for (int i = 1; i <= count; i++) run(calls, ranks, static_cast<std::uint64_t>(i));
 }

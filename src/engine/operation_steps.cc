@@ -203,17 +203,19 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
   };
   for (; piece_.block < dst[0].count; piece_ = {piece_.block + 1, 0}) {
     std::size_t bytes = std::numeric_limits<std::size_t>::max();
-    for (std::size_t k = 0; k < memory.size(); k++) bytes = std::min(bytes, operand(k).bytes);
-    if (bytes == piece_.at) continue;
-    const std::size_t now = plan.shared ? std::min(reads_peers_ ? kFetched : kPiece, bytes - piece_.at) : bytes;
     for (std::size_t k = 0; k < memory.size(); k++) {
       const Part p = operand(k);
-      std::byte* fetched = nullptr;
-      if (p.peer >= 0) {
-        fetched = ground_.scratch->data() + static_cast<std::size_t>(p.peer) * kFetched;
-        if (!fetch(fetched, p, piece_.at, now)) return Done::nothing;
-      }
-      memory[k] = fetched != nullptr ? fetched : p.data + piece_.at;
+      bytes = std::min(bytes, p.bytes);
+      memory[k] = p.data + piece_.at;
+    }
+    if (bytes == piece_.at) continue;
+    const std::size_t now = plan.shared ? std::min(reads_peers_ ? kFetched : kPiece, bytes - piece_.at) : bytes;
+    for (std::size_t k = 0; reads_peers_ && k < memory.size(); k++) {
+      const Part p = operand(k);
+      if (p.peer < 0) continue;
+      std::byte* const fetched = ground_.scratch->data() + static_cast<std::size_t>(p.peer) * kFetched;
+      if (!fetch(fetched, p, piece_.at, now)) return Done::nothing;
+      memory[k] = fetched;
     }
     if (around) what.around = bypassing(dst, memory.first(dst.size()), memory.subspan(dst.size()));
     const auto run = [&](bool stage_around) {
