@@ -1,9 +1,11 @@
 #include "engine/stage_ring.h"
 
+#include <algorithm>
+
 namespace unisono::engine {
 
 StageRing::Place StageRing::take(std::uint64_t slice, std::uint64_t bytes) {
-  constexpr std::uint64_t kLine = 64;
+  constexpr std::uint64_t kLine = 64, kShort = 4 << 10, kGap = 1 << 10, kFew = 16;
   Place place;
   const auto release_oldest = [&] {
     place.free_after = taken_.front().slice + 1;
@@ -16,7 +18,8 @@ StageRing::Place StageRing::take(std::uint64_t slice, std::uint64_t bytes) {
     next_ = 0;
   }
   place.offset = next_;
-  next_ += bytes;
+  const bool leave_gap = bytes <= kShort && bytes + kGap <= bytes_ / kFew;
+  next_ = std::min(next_ + bytes + (leave_gap ? kGap : 0), bytes_);
   while (!taken_.empty() && taken_.front().begin >= place.offset && taken_.front().begin < next_) release_oldest();
   taken_.push_back({slice, place.offset, next_});
   return place;

@@ -8,7 +8,8 @@ namespace unisono::engine {
 
 /// All ranks of a group take places for the same slices in the same order, so all come to the same offsets without a word. Places are
 /// as large as what lies there: small operations that follow each other wander around the whole ring, and a rank seldom writes to
-/// lines that still lie in a peer's own cache, which costs several times what others do.
+/// lines that still lie in a peer's own cache, which costs several times what others do. Behind a short one the ring is left free for a
+/// little: there a peer's processor fetches ahead while it reads. (Where it reads longer ones it matters less.)
 /// Thread-safety: one thread at a time.
 class StageRing {
  public:

@@ -150,6 +150,50 @@ TEST(Inbox, AMessageOfAnotherSizeIsDiscord) {
   EXPECT_EQ(buffer, "....");
 }
 
+/// Sockets of ranks that nothing is awaited from are not asked: who forgets a rank here waits for it in vain for a while, who never forgets asks for nothing.
+TEST(Inbox, SaysWhomItAwaits) {
+  Inbox inbox(3);
+  Deferred deferred;
+  std::string a(4, '.'), b(4, '.');
+  StepFlag flag{0};
+  EXPECT_FALSE(inbox.begin(1, kSum));
+  EXPECT_FALSE(inbox.awaits());
+  EXPECT_FALSE(inbox.post(1, frame(1, 0, 4), parts(a), &flag));
+  EXPECT_FALSE(inbox.post(1, frame(1, 1, 4), parts(b), &flag));
+  EXPECT_TRUE(inbox.awaits());
+  EXPECT_TRUE(inbox.awaits(1));
+  EXPECT_FALSE(inbox.awaits(2));
+  EXPECT_FALSE(arrive(inbox, 1, frame(1, 1, 4), "abcd", deferred));
+  EXPECT_TRUE(inbox.awaits(1)) << "one of two has come";
+  EXPECT_FALSE(arrive(inbox, 1, frame(1, 0, 4), "abcd", deferred));
+  EXPECT_FALSE(inbox.awaits());
+  EXPECT_FALSE(inbox.awaits(1));
+
+  EXPECT_FALSE(inbox.post(2, frame(1, 2, 4), parts(a), &flag));
+  inbox.end(1);
+  EXPECT_FALSE(inbox.awaits(2)) << "over, by a failure";
+
+  EXPECT_FALSE(arrive(inbox, 2, frame(2, 0, 4), "abcd", deferred));
+  EXPECT_FALSE(inbox.begin(2, kSum));
+  EXPECT_FALSE(inbox.post(2, frame(2, 0, 4), parts(a), &flag));
+  EXPECT_FALSE(inbox.awaits()) << "it was there";
+}
+
+TEST(Inbox, AMessageFromAnybodyIsAwaitedFromAll) {
+  Inbox inbox(3);
+  Deferred deferred;
+  std::string buffer(4, '.');
+  inbox.post_message(2, 7, parts(buffer)[0], std::make_shared<Completion>(), deferred);
+  EXPECT_TRUE(inbox.awaits());
+  EXPECT_TRUE(inbox.awaits(2));
+  EXPECT_FALSE(inbox.awaits(1));
+  inbox.post_message(-1, 8, parts(buffer)[0], std::make_shared<Completion>(), deferred);
+  EXPECT_TRUE(inbox.awaits(1));
+  arrive(inbox, 1, message(8, 4), "abcd", deferred);
+  EXPECT_FALSE(inbox.awaits(1));
+  EXPECT_TRUE(inbox.awaits(2));
+}
+
 TEST(Inbox, MessagesMatchBySourceAndTagInOrder) {
   Deferred deferred;
   Inbox inbox(3);

@@ -41,6 +41,17 @@ TEST(StageRing, NothingNeedsNoPlace) {
   EXPECT_EQ(ring.take(2, 64).free_after, 1u);
 }
 
+TEST(StageRing, BehindShortPlacesALittleIsLeftFree) {
+  StageRing ring(1 << 20);
+  EXPECT_EQ(ring.take(0, 4096).offset, 0u);
+  EXPECT_EQ(ring.take(1, 100).offset, 5120u);
+  EXPECT_EQ(ring.take(2, 8192).offset, 5120u + 128 + 1024);
+  EXPECT_EQ(ring.take(3, 64).offset, 5120u + 128 + 1024 + 8192);
+  StageRing small(1024);  // none to spare
+  EXPECT_EQ(small.take(0, 128).offset, 0u);
+  EXPECT_EQ(small.take(1, 128).offset, 128u);
+}
+
 /// Whoever waits for `free_after` before it writes never meets a slice that somebody may still read.
 TEST(StageRing, NoTwoSlicesThatMayBeInUseOverlap) {
   struct Use {
