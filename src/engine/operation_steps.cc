@@ -154,8 +154,8 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
       if (plan.joint && steps.size() == 1 && piece_.at == 0 && offer(slot, step)) return run_offered();
       if (from.peer < 0 && d.space == Space::stage)
         ground_.domain->stores().copy(to.data + piece_.at, from.data + piece_.at, now);
-      else if (from.peer < 0 && s.space == Space::stage && !large_)
-        kernels::fetch(to.data + piece_.at, from.data + piece_.at, now);
+      else if (from.peer < 0 && s.space == Space::stage)
+        kernels::fetch(to.data + piece_.at, from.data + piece_.at, now, large_);
       else if (from.peer < 0)
         kernels::copy(to.data + piece_.at, from.data + piece_.at, now, large_);
       else if (!fetch(to.data + piece_.at, from, piece_.at, now))

@@ -37,12 +37,10 @@ void KernelSet::copy(void* dst, const void* src, std::size_t bytes, bool around)
     std::memcpy(dst, src, bytes);
 }
 
-void KernelSet::fetch(void* dst, const void* src, std::size_t bytes) const noexcept {
+void KernelSet::fetch(void* dst, const void* src, std::size_t bytes, bool around) const noexcept {
   constexpr std::size_t kLong = 1 << 10;  // below, no memcpy takes that instruction
-  if (table->fetch != nullptr && bytes >= kLong)
-    copy_lines(table->fetch, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
-  else if (bytes > 0)
-    std::memcpy(dst, src, bytes);
+  if (around || table->fetch == nullptr || bytes < kLong) return copy(dst, src, bytes, around);
+  copy_lines(table->fetch, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
 }
 
 }  // namespace unisono::kernels

@@ -107,7 +107,9 @@ void copy(void* dst, const void* src, std::size_t bytes, bool around) noexcept {
   set_in_use().copy(dst, src, bytes, around);
 }
 
-void fetch(void* dst, const void* src, std::size_t bytes) noexcept { set_in_use().fetch(dst, src, bytes); }
+void fetch(void* dst, const void* src, std::size_t bytes, bool around) noexcept {
+  set_in_use().fetch(dst, src, bytes, around);
+}
 
 const char* kernel_set() noexcept { return set_in_use().name; }
 

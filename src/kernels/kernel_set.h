@@ -30,7 +30,7 @@ struct KernelSet {
   /// As kernels::copy.
   void copy(void* dst, const void* src, std::size_t bytes, bool around) const noexcept;
   /// As kernels::fetch.
-  void fetch(void* dst, const void* src, std::size_t bytes) const noexcept;
+  void fetch(void* dst, const void* src, std::size_t bytes, bool around) const noexcept;
 };
 
 /// Those that this processor can run, best first; the last is always "scalar", the reference itself.

@@ -52,8 +52,8 @@ void reduce_reference(const Reduce& what, std::span<void* const> dst, std::span<
 /// memcpy. `around` hints that dst is not read soon and is larger than the caches: it may bypass them.
 void copy(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;
 
-/// memcpy from memory that another core writes to again and again. How it is read tells how long that core's next stores take (copy.cc).
-void fetch(void* dst, const void* src, std::size_t bytes) noexcept;
+/// copy() from memory that another core writes to again and again. How it is read tells how long that core's next stores take (copy.cc).
+void fetch(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;
 
 /// Which set is in use: "avx512", "avx2", "sse4", "neon", "scalar". UNISONO_KERNELS=NAME forces one that the processor
 /// has.

@@ -19,7 +19,7 @@ void check_copy(const KernelSet& set, std::size_t bytes, std::size_t from, std::
   std::vector<unsigned char> in(bytes + 64), out(bytes + 128, kGuard);
   for (std::size_t i = 0; i < in.size(); i++) in[i] = static_cast<unsigned char>(i * 7 + i / 251);
   if (way == Way::fetch)
-    set.fetch(out.data() + to, in.data() + from, bytes);
+    set.fetch(out.data() + to, in.data() + from, bytes, false);
   else
     set.copy(out.data() + to, in.data() + from, bytes, way == Way::around_caches);
   for (std::size_t i = 0; i < out.size(); i++) {

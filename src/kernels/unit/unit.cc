@@ -189,17 +189,11 @@ void reduce_sum(void* const* dst, size_t dsts, const void* const* src, size_t k,
 }
 
 #if defined(__SSE2__)
-template <size_t N, size_t kVectors>
+template <size_t N, size_t kVectors, bool kAround>
 UNISONO_INLINE void copy_vectors(char* to, const char* from) {
   Raw<N> v[kVectors];
   for (size_t i = 0; i < kVectors; i++) v[i] = load<N>(from + i * N);
-  for (size_t i = 0; i < kVectors; i++) store<N>(to + i * N, v[i]);
-}
-template <size_t kVectors>
-UNISONO_INLINE void copy_vectors_around(char* to, const char* from) {
-  Raw<kWidth> v[kVectors];
-  for (size_t i = 0; i < kVectors; i++) v[i] = load<kWidth>(from + i * kWidth);
-  for (size_t i = 0; i < kVectors; i++) store_around<kWidth>(to + i * kWidth, v[i]);
+  for (size_t i = 0; i < kVectors; i++) kAround ? store_around<N>(to + i * N, v[i]) : store<N>(to + i * N, v[i]);
 }
 
 /// As unit::CopyFunction. With the widest stores there are: a line that one store fills need not wait in a buffer for its
@@ -207,9 +201,9 @@ UNISONO_INLINE void copy_vectors_around(char* to, const char* from) {
 void copy_around(char* to, const char* from, size_t lines) noexcept {
   constexpr size_t kFour = 4 * kWidth;
   const size_t bytes = lines * unit::kLine;
-  size_t at = at_several_places<kFour>(0, bytes, [&](size_t i) { copy_vectors_around<4>(to + i, from + i); });
-  for (; bytes - at >= kFour; at += kFour) copy_vectors_around<4>(to + at, from + at);
-  for (; at < bytes; at += unit::kLine) copy_vectors_around<unit::kLine / kWidth>(to + at, from + at);
+  size_t at = at_several_places<kFour>(0, bytes, [&](size_t i) { copy_vectors<kWidth, 4, true>(to + i, from + i); });
+  for (; bytes - at >= kFour; at += kFour) copy_vectors<kWidth, 4, true>(to + at, from + at);
+  for (; at < bytes; at += unit::kLine) copy_vectors<kWidth, unit::kLine / kWidth, true>(to + at, from + at);
   stores_done();
 }
 constexpr unit::CopyFunction kCopyAround = copy_around;
@@ -220,14 +214,14 @@ constexpr unit::CopyFunction kCopyAround = copy_around;
 void fetch(char* to, const char* from, size_t lines) noexcept {
   constexpr size_t kLoad = kWidth < 32 ? kWidth : 32, kPiece = 2 * unit::kLine, kShort = 512, kLong = 64 << 10;
   const size_t bytes = lines * unit::kLine;
-  const auto piece = [&](size_t i) { copy_vectors<kLoad, kPiece / kLoad>(to + i, from + i); };
+  const auto piece = [&](size_t i) { copy_vectors<kLoad, kPiece / kLoad, false>(to + i, from + i); };
   size_t at = 0;
   if (bytes <= kLong) {
     at = at_several_places<kPiece>(at, bytes, piece);
     at = at_several_places<kPiece, 2, kShort>(at, bytes, piece);
   }
   for (; bytes - at >= kPiece; at += kPiece) piece(at);
-  if (at < bytes) copy_vectors<kLoad, unit::kLine / kLoad>(to + at, from + at);
+  if (at < bytes) copy_vectors<kLoad, unit::kLine / kLoad, false>(to + at, from + at);
 }
 constexpr unit::CopyFunction kFetch = fetch;
 #else

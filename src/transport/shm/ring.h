@@ -87,10 +87,8 @@ class RingReader {
     constexpr std::uint64_t kShort = 1 << 10;
     if (n < kShort)
       std::memcpy(to, from, n);
-    else if (around)
-      kernels::copy(to, from, n, true);
     else
-      kernels::fetch(to, from, n);
+      kernels::fetch(to, from, n, around);
   }
 
   const std::byte* data_;
