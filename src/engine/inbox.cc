@@ -21,7 +21,14 @@ constexpr std::size_t kSpareBuffers = 8, kLargestSpare = 512 << 10;
 
 Inbox::Key Inbox::key(int rank, const FrameHeader& h) noexcept {
   // 20 bits each for rank and slice, 24 for the ordinal (its channel in the upper ones).
-  return static_cast<Key>(rank) << 44 | static_cast<Key>(h.slice & 0xfffff) << 24 | (h.ordinal & 0xffffff);
+  return static_cast<Key>(rank) << kRankAt | static_cast<Key>(h.slice & 0xfffff) << 24 | (h.ordinal & 0xffffff);
+}
+
+bool Inbox::awaits(int rank) const noexcept {
+  return std::any_of(posts_.begin(), posts_.end(),
+                     [rank](const auto& post) { return post.first >> kRankAt == static_cast<Key>(rank); }) ||
+         std::any_of(receives_.begin(), receives_.end(),
+                     [rank](const Receive& r) { return r.source < 0 || r.source == rank; });
 }
 
 std::optional<Discord> Inbox::begin(std::uint64_t sequence, const Signature& signature) {
@@ -58,7 +65,7 @@ void Inbox::merge_begun(std::span<const std::byte> payload) {
 
 void Inbox::end(std::uint64_t sequence) {
   active_ = false;
-  forget_posts();
+  posts_.clear();
   past_.push_back({sequence, signature_});
   if (past_.size() > kPastOperations) past_.pop_front();
 }
@@ -75,16 +82,11 @@ std::optional<Discord> Inbox::check(int rank, const FrameHeader& h) const {
   return std::nullopt;
 }
 
-void Inbox::forget_posts() noexcept {
-  posts_.clear();
-  std::fill(posted_.begin(), posted_.end(), 0);
-}
-
 std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, std::vector<MutablePart> parts,
                                    StepFlag* flag) {
   const auto early = early_.find({header.sequence, key(rank, header)});
   if (early == early_.end()) {
-    if (posts_.insert_or_assign(key(rank, header), Post{std::move(parts), flag, header.length}).second) posted_[rank]++;
+    posts_[key(rank, header)] = {std::move(parts), flag, header.length};
     return std::nullopt;
   }
   const std::shared_ptr<Parcel> parcel = early->second;
@@ -187,7 +189,6 @@ std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::op
       sink.parts = std::move(post->second.parts);
       sink.flag = post->second.flag;
       posts_.erase(post);
-      posted_[rank]--;
       return sink;
     }
   }
@@ -275,7 +276,7 @@ void Inbox::forget(const Completion* only, const Status& status, Deferred& defer
       parcel->claim = Sink{};  // still arriving: its bytes go nowhere
     }
   if (only != nullptr) return;
-  forget_posts();
+  posts_.clear();
   for (auto& [key, parcel] : early_) parcel->claim.reset();
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 /// One group's incoming frames: matched with what was posted, or kept until something is.
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -53,7 +52,7 @@ struct Discord {
 /// Thread-safety: under the messenger's lock.
 class Inbox {
  public:
-  explicit Inbox(int size) : size_(size), begun_(size), posted_(size) {}
+  explicit Inbox(int size) : size_(size), begun_(size) {}
 
   // --- collectives: one at a time in a group --------------------------------------------------------------------
   /// Operation `sequence` begins here; a frame that came early may already show that somebody called something else.
@@ -96,10 +95,7 @@ class Inbox {
 
   /// Whether anything is awaited, and from `rank`: what was posted and has not begun to come.
   bool awaits() const noexcept { return !posts_.empty() || !receives_.empty(); }
-  bool awaits(int rank) const noexcept {
-    return posted_[rank] > 0 || std::any_of(receives_.begin(), receives_.end(),
-                                            [rank](const Receive& r) { return r.source < 0 || r.source == rank; });
-  }
+  bool awaits(int rank) const noexcept;
 
   /// Let go of everything that was posted (or only of the receive of `only`), completing it with `status`.
   void forget(const Completion* only, const Status& status, Deferred& deferred);
@@ -121,7 +117,7 @@ class Inbox {
     Signature signature;
   };
   using Key = std::uint64_t;
-  void forget_posts() noexcept;
+  static constexpr int kRankAt = 44;  ///< the bit of a key from which on it is the rank
   static Key key(int rank, const FrameHeader& h) noexcept;
   std::optional<Discord> check(int rank, const FrameHeader& header) const;
   std::optional<Sink> keep(int rank, const FrameHeader& header, bool patient);
@@ -140,7 +136,6 @@ class Inbox {
   std::deque<Past> past_;              ///< a few finished ones, to recognise late frames
   std::map<int, FrameHeader> probes_;  ///< the newest of each rank
   std::unordered_map<Key, Post> posts_;
-  std::vector<std::uint32_t> posted_;                                       ///< how many of posts_ are for each rank
   std::map<std::pair<std::uint64_t, Key>, std::shared_ptr<Parcel>> early_;  ///< by (sequence, key)
   std::deque<Receive> receives_;
   std::list<std::shared_ptr<Parcel>> messages_;
