@@ -17,7 +17,7 @@ BinomialTree::BinomialTree(const Shape& shape) {
   }
 }
 
-Ref reduce_children(PlanBuilder& b, const BinomialTree& tree, Ref own, Ref into) {
+Ref reduce_children(PlanBuilder& b, const BinomialTree& tree, Ref own, Ref into, bool final) {
   if (tree.children.empty()) return own;
   struct Part {
     std::int32_t rank;
@@ -33,7 +33,7 @@ Ref reduce_children(PlanBuilder& b, const BinomialTree& tree, Ref own, Ref into)
   std::sort(parts.begin(), parts.end(), [](const Part& x, const Part& y) { return x.rank < y.rank; });
   std::vector<Ref> sources;
   for (const Part& part : parts) sources.push_back(part.ref);
-  b.reduce({into}, sources, tree.parent < 0);
+  b.reduce({into}, sources, final);
   return into;
 }
 

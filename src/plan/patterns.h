@@ -50,17 +50,17 @@ struct BinomialTree {
   /// Rounds from the root to the last leaf; also the most that any rank of n sends and receives on the tree, its parent's
   /// message included.
   static constexpr std::int32_t rounds(std::int32_t n) { return ceil_log2(n); }
+  /// The position of the root's first child, n > 1: all positions from it on are its subtree.
+  static constexpr std::int32_t largest_child(std::int32_t n) { return 1 << floor_log2(n - 1); }
   /// Ranks in the largest subtree below the root; 0 for one rank.
   static constexpr std::int32_t largest_subtree(std::int32_t n) {
-    if (n == 1) return 0;
-    const std::int32_t top = 1 << floor_log2(n - 1);
-    return std::max(n - top, top / 2);
+    return n == 1 ? 0 : std::max(n - largest_child(n), largest_child(n) / 2);
   }
 };
 
 /// Reduces every child's partial result and `own` into `into`, in the order of ranks, and returns where the sum is:
-/// `own` itself where there is nothing to add. `into` may be `own`.
-Ref reduce_children(PlanBuilder& b, const BinomialTree& tree, Ref own, Ref into);
+/// `own` itself where there is nothing to add. `into` may be `own`; `final`: this is the whole sum.
+Ref reduce_children(PlanBuilder& b, const BinomialTree& tree, Ref own, Ref into, bool final);
 
 /// The ring's reduce-scatter over n blocks of `in`: afterwards block rank() is complete in `into`. Needs n > 1.
 void ring_reduce_scatter(PlanBuilder& b, std::initializer_list<Ref> into);

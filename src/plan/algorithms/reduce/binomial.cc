@@ -20,7 +20,7 @@ Plan binomial(const Shape& shape) {
   const bool at_root = tree.parent < 0;
   const bool leaf = tree.children.empty();
   const Ref into = at_root ? PlanBuilder::out(0) : leaf ? PlanBuilder::in(0) : b.new_scratch(0);
-  const Ref sum = reduce_children(b, tree, PlanBuilder::in(0), into);
+  const Ref sum = reduce_children(b, tree, PlanBuilder::in(0), into, at_root);
   if (!at_root) b.send(tree.parent, sum);
   return std::move(b).build();
 }
