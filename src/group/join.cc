@@ -144,9 +144,10 @@ std::string topology_of(const ContextImpl& c, const Parts& parts, const std::vec
     places.push_back(all[r].place);
     places.back().machine = machines[r];
   }
-  const int interfaces = all[0].interfaces;
-  const std::string over =
-      interfaces > 1 ? fmt::format("{}, {} interfaces", parts.transport, interfaces) : parts.transport;
+  std::string over = parts.transport;
+  // Containers of one host may bear its name: what is true between them is not true of ranks that meet in one.
+  if ((over == "tcp" || over == "mixed") && all_on_one_host(all)) over += " within one host";
+  if (all[0].interfaces > 1) over += fmt::format(", {} interfaces", all[0].interfaces);
   return tuning::describe(version(), over, places);
 }
 

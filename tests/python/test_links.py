@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import unisono
+from harness import launch
 from harness.hosts import Hosts, launch_on_hosts, why_no_hosts
 
 pytestmark = pytest.mark.skipif(why_no_hosts() is not None, reason=str(why_no_hosts()))
@@ -79,3 +80,17 @@ def test_what_is_set_is_not_measured(tmp_path: Path) -> None:
         override = "all_reduce:0-=ring"
         table, _ = run(hosts, tmp_path, UNISONO_CONSTANTS=constants, UNISONO_ALGORITHM=override)
         assert table.endswith(";" + override)
+
+
+def topology(world: unisono.Group) -> str:
+    return world.topology
+
+
+def test_hosts_of_one_name_are_not_one_host() -> None:
+    # Containers may bear their host's name: what is measured between them must not decide for ranks that meet in one.
+    with Hosts(2) as hosts:
+        (apart, *_) = launch_on_hosts(topology, hosts, 1).values()
+    (together, *_) = launch(topology, 2, env={"UNISONO_TRANSPORT": "tcp"}).values()
+    assert "over tcp\nranks 0x1 1x1\n" in apart
+    assert "over tcp within one host\nranks 0x1 1x1\n" in together
+    assert apart.splitlines()[1:] == together.splitlines()[1:]
