@@ -92,12 +92,15 @@ ContextImpl::~ContextImpl() {
   messenger->leave(saturating_add(clock.now(), std::chrono::seconds(2)));
 }
 
-void ContextImpl::share_cores(int ranks, std::size_t processors) {
+void ContextImpl::share_cores(int ranks, std::size_t processors, std::optional<int> seat) {
   const std::lock_guard lock(mutex_);
   if (ranks <= most_ranks_) return;
   most_ranks_ = ranks;
   const int cores = processors == 0 ? engine::usable_cores() : engine::within_quota(static_cast<int>(processors));
-  progress->set_policy(engine::wait_policy(cores, ranks, config.spin));
+  progress->set_policy(engine::wait_policy(cores, ranks, config.spin), seat);
+  if (seat)
+    log.debug(fmt::format("{} ranks share {} processors: this one waits for sockets on processor {}", ranks, processors,
+                          *seat));
 }
 
 Result<std::shared_ptr<RegistrationImpl>> ContextImpl::register_buffer(void* data, std::size_t bytes) const {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/log.h"
@@ -35,8 +36,8 @@ class ContextImpl {
   Result<std::size_t> tcp(const std::vector<std::string>& addresses);
 
   /// So many ranks of a group, this one among them, share these processors of the host (none: nobody knows). How waits are follows from the
-  /// group that has the most ranks here.
-  void share_cores(int ranks, std::size_t processors);
+  /// group that has the most ranks here, and `seat`, where this one comes back to (group::seat_of).
+  void share_cores(int ranks, std::size_t processors, std::optional<int> seat);
 
   /// Memory that the program asks to have shared, whatever was done about it without being asked. The errors of RegistrationImpl::create.
   Result<std::shared_ptr<RegistrationImpl>> register_buffer(void* data, std::size_t bytes) const;

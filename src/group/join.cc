@@ -11,6 +11,7 @@
 #include "group/exchange.h"
 #include "group/group_impl.h"
 #include "group/links.h"
+#include "group/seat.h"
 #include "group/tuned.h"
 #include "rendezvous/interface.h"
 #include "tuning/topology.h"
@@ -244,15 +245,17 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   const std::vector<int> machines = number_machines(c, all);
   std::string ids = name;
   std::vector<std::uint64_t> control;
-  int local = 0;
-  std::set<int> processors;  // of all of them: each may be bound to one
+  std::size_t place = 0;                     // among the ranks of this host
+  std::vector<std::vector<int>> may_run_on;  // each of them
+  std::set<int> processors;                  // all of them: each may be bound to one
   for (int r = 0; r < size; r++) {
     Introduction& i = all[static_cast<std::size_t>(r)];
     Member m = i.member;
     m.machine = machines[static_cast<std::size_t>(r)];
     m.shares_memory = r == rank || shares_memory(c, i, all[static_cast<std::size_t>(rank)]);
     if (rendezvous::same_host(i.identity, all[static_cast<std::size_t>(rank)].identity)) {
-      local++;
+      if (r < rank) place++;
+      may_run_on.push_back(i.cpus);
       processors.insert(i.cpus.begin(), i.cpus.end());
     }
     if (r != rank) {
@@ -268,7 +271,7 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   parts.id = hash_text(ids);
   parts.overrides = all[0].member.algorithms;
   parts.deterministic = all[0].deterministic;
-  c.share_cores(local, processors.size());
+  c.share_cores(static_cast<int>(may_run_on.size()), processors.size(), group::seat_of(place, may_run_on));
   throw_status(connect(parts, control, deadline));
   auto impl = std::make_shared<GroupImpl>(std::move(parts));
   c.progress->enlist(impl);

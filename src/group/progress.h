@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "engine/messenger.h"
 #include "engine/waiter.h"
 #include "group/apart.h"
+#include "group/seat.h"
 #include "transport/transport.h"
 
 namespace unisono::group {
@@ -60,7 +62,10 @@ class Progress {
   void end_asynchronous() noexcept;
   /// There is something to do that whoever sleeps could not see.
   void nudge() noexcept { poller_.wake(); }
-  void set_policy(engine::WaitPolicy policy) noexcept { policy_.store(policy, std::memory_order_relaxed); }
+  void set_policy(engine::WaitPolicy policy, std::optional<int> seat = std::nullopt) noexcept {
+    policy_.store(policy, std::memory_order_relaxed);
+    seat_.take(seat);
+  }
   const Clock& clock() const noexcept { return clock_; }
   bool on_its_thread() const noexcept { return id_.load() == std::this_thread::get_id(); }
   bool thread_started() const noexcept { return started_.load(std::memory_order_relaxed); }
@@ -87,6 +92,7 @@ class Progress {
   std::atomic<engine::WaitPolicy> policy_;
   engine::Crowd crowd_;
   const std::unique_ptr<Apart> apart_;
+  Seat seat_;
 
   // One thread at a time sleeps in the poller; others wait for its news.
   std::mutex poller_mutex_;
@@ -193,6 +199,8 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     }
     if (waiter.pause(asks ? 10 : 1)) {
       if (policy.spins > 0 && crowd_.found_shared() && apart_->move()) crowd_.forget_shared();
+      // Among ranks that share memory it makes no difference (docs/design/0007-between-hosts.md).
+      if (asks) seat_.keep(clock_);
       continue;
     }
     const TimePoint now = clock_.now();

@@ -30,14 +30,15 @@ Tuned parse_tuned(std::string_view text) {
 }
 
 namespace {
-/// A message costs the cores as much as some 40 KiB, and every round a change of ranks on a core: there a tree, which has the fewest messages and leaves
-/// most ranks idle, is the fastest for long (docs/design/0007-between-hosts.md), and then whatever waits the least. In shared memory, too, who sends and
+/// A message costs the cores as much as some 40 KiB, and every round a change of ranks on a core: there trees, which have the fewest messages and leave
+/// most ranks idle, are the fastest for long (docs/design/0007-between-hosts.md), and then whatever waits the least. In shared memory, too, who sends and
 /// leaves does not wait for its turn again, and a round less is worth more than what it copies twice. (Nothing
 /// that adds up in another order than the shared plans do: whose buffers lie where must not show in the bits.)
 constexpr std::string_view kRulesOfTurns =
-    "all_reduce@net[3-4]:0-768K=binomial,768K-3M=direct;"
-    "all_reduce@net[5-8]:0-192K=binomial;"
-    "all_reduce@net[9-16]:0-96K=binomial;"
+    "all_reduce@net[3]:0-512K=binomial,512K-3M=direct;"
+    "all_reduce@net[4]:0-1536K=binomial,1536K-3M=direct;"
+    "all_reduce@net[5-8]:0-1536K=binomial;"
+    "all_reduce@net[9-]:0-2M=binomial,2M-=ring;"
     "all_reduce@shm[5-8]:0-32K=staged_one_shot;"
     "gather@shm[4-8]:1K-512K=linear";
 

@@ -1,0 +1,26 @@
+#include "group/seat.h"
+
+#include <algorithm>
+
+#include "base/host_topology.h"
+
+namespace unisono::group {
+
+std::optional<int> seat_of(std::size_t place, std::span<const std::vector<int>> processors_of) {
+  const std::size_t ranks = processors_of.size();
+  if (place >= ranks) return std::nullopt;
+  const std::vector<int>& processors = processors_of[place];
+  if (processors.empty() || ranks <= processors.size()) return std::nullopt;
+  const auto alike = [&](const std::vector<int>& other) { return other == processors; };
+  if (!std::all_of(processors_of.begin(), processors_of.end(), alike)) return std::nullopt;
+  return processors[place * processors.size() / ranks];
+}
+
+bool Seat::go_back(int processor, TimePoint now) noexcept {
+  TimePoint next = next_.load(std::memory_order_relaxed);
+  // Of several threads that wait, one asks in a millisecond.
+  if (now < next || !next_.compare_exchange_strong(next, saturating_add(now, kPause))) return false;
+  return move_to_cpu(processor);
+}
+
+}  // namespace unisono::group
