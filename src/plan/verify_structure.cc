@@ -192,7 +192,6 @@ class StructureCheck {
   void check_extents(std::span<const Ref> src, std::span<const Ref> dst) {
     const Ref& model = dst.front();
     const auto same = [&](const Ref& ref) {
-      if (ref.count != model.count) return false;
       for (std::int32_t i = 0; i < ref.count; i++) {
         if (extent(ref, i) != extent(model, i)) return false;
       }
@@ -200,7 +199,11 @@ class StructureCheck {
     };
     for (const auto refs : {src, dst}) {
       for (const Ref& ref : refs) {
-        if (!same(ref)) fault(Fault::extents, fmt::format("{} and {} differ in extents", to_text(model), to_text(ref)));
+        // What runs the plan goes block by block through all operands at once.
+        if (ref.count != model.count)
+          fault(Fault::malformed, fmt::format("{} and {} are not as many blocks", to_text(model), to_text(ref)));
+        else if (!same(ref))
+          fault(Fault::extents, fmt::format("{} and {} differ in extents", to_text(model), to_text(ref)));
       }
     }
   }

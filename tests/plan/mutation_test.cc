@@ -134,6 +134,16 @@ TEST(PlantedMistakes, ForgottenOutputIsAWrongResult) {
   expect_fault(plans, Fault::wrong_result, "rank 0 out[0]: was never written");
 }
 
+TEST(PlantedMistakes, OperandsOfSeveralLengthsAreMalformed) {
+  // Its last block has none beside it: nothing may look for one.
+  auto plans = plans_of(Collective::broadcast, "scatter_all_gather", 3);
+  Step& copy = find_step(plans[0], OpCode::copy);
+  destination(plans[0], copy).count = 3;
+  source(plans[0], copy).first = 2;
+  source(plans[0], copy).count = 1;
+  expect_fault(plans, Fault::malformed, "are not as many blocks");
+}
+
 TEST(PlantedMistakes, BlockInTheWrongPlaceIsAWrongResult) {
   auto plans = plans_of(Collective::reduce_scatter, "staged", 3);
   source(plans[1], find_step(plans[1], OpCode::reduce), 0).first = 1;  // rank 0 staged block 2 there
