@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "group/context_impl.h"
@@ -92,15 +93,20 @@ ContextImpl::~ContextImpl() {
   messenger->leave(saturating_add(clock.now(), std::chrono::seconds(2)));
 }
 
-void ContextImpl::share_cores(int ranks, std::size_t processors, std::optional<int> seat) {
+void ContextImpl::share_cores(std::size_t place, std::span<const std::vector<int>> processors_of) {
   const std::lock_guard lock(mutex_);
+  const int ranks = static_cast<int>(processors_of.size());
   if (ranks <= most_ranks_) return;
   most_ranks_ = ranks;
-  const int cores = processors == 0 ? engine::usable_cores() : engine::within_quota(static_cast<int>(processors));
+  std::set<int> processors;
+  for (const auto& one : processors_of) processors.insert(one.begin(), one.end());
+  const int cores =
+      processors.empty() ? engine::usable_cores() : engine::within_quota(static_cast<int>(processors.size()));
+  const auto seat = group::seat_of(place, processors_of);
   progress->set_policy(engine::wait_policy(cores, ranks, config.spin), seat);
   if (seat)
-    log.debug(fmt::format("{} ranks share {} processors: this one waits for sockets on processor {}", ranks, processors,
-                          *seat));
+    log.debug(fmt::format("{} ranks share {} processors: this one waits for sockets on processor {}", ranks,
+                          processors.size(), *seat));
 }
 
 Result<std::shared_ptr<RegistrationImpl>> ContextImpl::register_buffer(void* data, std::size_t bytes) const {

@@ -4,7 +4,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/memory_binder.h"
@@ -35,9 +37,10 @@ class ContextImpl {
   /// The transport for peers on other hosts, made when it is first needed. `addresses` of the interfaces to listen on.
   Result<std::size_t> tcp(const std::vector<std::string>& addresses);
 
-  /// So many ranks of a group, this one among them, share these processors of the host (none: nobody knows). How waits are follows from the
-  /// group that has the most ranks here, and `seat`, where this one comes back to (group::seat_of).
-  void share_cores(int ranks, std::size_t processors, std::optional<int> seat);
+  /// The ranks of a group on this host, this one at `place` among them, may run on these processors each (none: nobody knows); together they share
+  /// all of these, as each may be bound to one. How waits are, and where this rank comes back to (group::seat_of), follows from the group that has the most
+  /// ranks here.
+  void share_cores(std::size_t place, std::span<const std::vector<int>> processors_of);
 
   /// Memory that the program asks to have shared, whatever was done about it without being asked. The errors of RegistrationImpl::create.
   Result<std::shared_ptr<RegistrationImpl>> register_buffer(void* data, std::size_t bytes) const;

@@ -11,7 +11,6 @@
 #include "group/exchange.h"
 #include "group/group_impl.h"
 #include "group/links.h"
-#include "group/seat.h"
 #include "group/tuned.h"
 #include "rendezvous/interface.h"
 #include "tuning/topology.h"
@@ -247,7 +246,6 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   std::vector<std::uint64_t> control;
   std::size_t place = 0;                     // among the ranks of this host
   std::vector<std::vector<int>> may_run_on;  // each of them
-  std::set<int> processors;                  // all of them: each may be bound to one
   for (int r = 0; r < size; r++) {
     Introduction& i = all[static_cast<std::size_t>(r)];
     Member m = i.member;
@@ -256,7 +254,6 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
     if (rendezvous::same_host(i.identity, all[static_cast<std::size_t>(rank)].identity)) {
       if (r < rank) place++;
       may_run_on.push_back(i.cpus);
-      processors.insert(i.cpus.begin(), i.cpus.end());
     }
     if (r != rank) {
       engine::PeerAddress address{i.peer, m.host, m.pid, 0, ""};
@@ -271,7 +268,7 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   parts.id = hash_text(ids);
   parts.overrides = all[0].member.algorithms;
   parts.deterministic = all[0].deterministic;
-  c.share_cores(static_cast<int>(may_run_on.size()), processors.size(), group::seat_of(place, may_run_on));
+  c.share_cores(place, may_run_on);
   throw_status(connect(parts, control, deadline));
   auto impl = std::make_shared<GroupImpl>(std::move(parts));
   c.progress->enlist(impl);

@@ -62,7 +62,7 @@ class Progress {
   void end_asynchronous() noexcept;
   /// There is something to do that whoever sleeps could not see.
   void nudge() noexcept { poller_.wake(); }
-  void set_policy(engine::WaitPolicy policy, std::optional<int> seat = std::nullopt) noexcept {
+  void set_policy(engine::WaitPolicy policy, std::optional<int> seat) noexcept {
     policy_.store(policy, std::memory_order_relaxed);
     seat_.take(seat);
   }

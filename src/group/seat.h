@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
-#include <cstdint>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>

@@ -36,7 +36,7 @@ TEST(SeatOf, NobodyHasOneWhereThereAreProcessorsForAllOrSomebodyHasPlacedThem) {
 class KeptSeat : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (processors_.size() < 2) GTEST_SKIP() << "needs two processors";
+    if (processors_.size() < 2) GTEST_SKIP() << "SKIPPED: needs two processors";
   }
   /// To another processor than the second one.
   void leave() const {

@@ -2,27 +2,33 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "group/context_impl.h"
 
 namespace unisono::detail {
 namespace {
 
+using Processors = std::vector<std::vector<int>>;  // that each rank of a host may run on
+
 TEST(Waiting, AGroupWithMoreRanksThanCoresDecidesForAll) {
   if (engine::within_quota(2) < 2) GTEST_SKIP() << "SKIPPED: a control group allows less than two cores";
   const auto context = ContextImpl::create(Config{}, nullptr);
   const auto& progress = *context->progress;
-  context->share_cores(2, 2, std::nullopt);
+  context->share_cores(0, Processors(2, {0, 1}));
   EXPECT_GT(progress.short_wait(), 1);
-  context->share_cores(3, 2, std::nullopt);
+  context->share_cores(0, Processors(3, {0, 1}));
   EXPECT_EQ(progress.short_wait(), 1) << "they take turns";
-  context->share_cores(2, 2, std::nullopt);
+  context->share_cores(0, Processors(2, {0, 1}));
   EXPECT_EQ(progress.short_wait(), 1) << "the three are still there";
 }
 
 TEST(Waiting, RanksThatAreBoundToACoreEachAreAloneThere) {
   if (engine::within_quota(64) < 64) GTEST_SKIP() << "SKIPPED: a control group allows less than 64 cores";
   const auto context = ContextImpl::create(Config{}, nullptr);
-  context->share_cores(64, 64, std::nullopt);  // though this process may use fewer
+  Processors each;
+  for (int cpu = 0; cpu < 64; cpu++) each.push_back({cpu});
+  context->share_cores(0, each);  // though this process may use fewer
   EXPECT_GT(context->progress->short_wait(), 1);
 }
 
