@@ -127,6 +127,7 @@ int run(const PlanOptions& o) {
     if (o.list) return list_algorithms();
     if (o.verify_all) return prove_all(o);
     if (!o.simulate.empty()) return simulate(o);
+    if (!o.sizes.empty()) throw UsageError("--sizes is for --simulate: give one size with --bytes");
     return o.explain ? explain(o) : show(o);
   } catch (const UsageError& error) {
     fmt::print(stderr, "unisono plan: {}\n", error.what());

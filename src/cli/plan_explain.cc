@@ -123,12 +123,10 @@ void print_costs(const Known& known, const ExplainRequest& request, const plan::
   const auto measured = measured_near(known, q, near);
   const std::string head = measured.empty() ? "measured" : fmt::format("measured at {}", plan::format_size(near));
   fmt::print("\n  {:<22} {:>6} {:>7}  {:>10}  {:>18}\n", "algorithm", "steps", "bytes", "expected", head);
+  plan::Question possible = q;
+  possible.peer_memory = q.one_host;  // whether ranks may, they find out when they meet
   for (const plan::Algorithm& a : plan::algorithms()) {
-    if (a.collective != q.collective || (plan::needs_one_host(a.place) && !q.one_host)) continue;
-    if (a.place == plan::Place::several_hosts && !q.several_hosts) continue;
-    if (a.place == plan::Place::several_nodes && !q.several_nodes) continue;
-    if (plan::needs_shared_buffers(a.place) && !q.shared_buffers) continue;
-    if (a.place == plan::Place::shared_outputs && !q.shared_outputs) continue;
+    if (a.collective != q.collective || !plan::why_not(a, possible).empty()) continue;
     const plan::Cost cost = a.cost({q.ranks, 0, request.root, request.hosts, request.nodes});
     const auto e = expected.find(&a);
     const auto m = measured.find(std::string(a.name));

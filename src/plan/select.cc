@@ -117,8 +117,16 @@ bool matches(const Rule& rule, const Question& q) {
          q.bytes >= rule.from && (q.bytes < rule.to || rule.to == kNoEnd);
 }
 
-// Why the algorithm cannot run; empty when it can.
-std::string_view declines(const Algorithm& algorithm, const Question& q) {
+std::string ranks_text(const Rule& rule) {
+  if (rule.min_ranks == 1 && rule.max_ranks == kAnyRanks) return "";
+  if (rule.max_ranks == kAnyRanks) return fmt::format("[{}-]", rule.min_ranks);
+  if (rule.min_ranks == rule.max_ranks) return fmt::format("[{}]", rule.min_ranks);
+  return fmt::format("[{}-{}]", rule.min_ranks, rule.max_ranks);
+}
+
+}  // namespace
+
+std::string_view why_not(const Algorithm& algorithm, const Question& q) noexcept {
   if (needs_one_host(algorithm.place) && !q.one_host)
     return "it needs shared memory, and not all ranks are on one host";
   if (algorithm.place == Place::shared_buffers && !q.shared_buffers)
@@ -134,15 +142,6 @@ std::string_view declines(const Algorithm& algorithm, const Question& q) {
   if (algorithm.even_only && !q.even) return "it needs equal counts, and they differ";
   return {};
 }
-
-std::string ranks_text(const Rule& rule) {
-  if (rule.min_ranks == 1 && rule.max_ranks == kAnyRanks) return "";
-  if (rule.max_ranks == kAnyRanks) return fmt::format("[{}-]", rule.min_ranks);
-  if (rule.min_ranks == rule.max_ranks) return fmt::format("[{}]", rule.min_ranks);
-  return fmt::format("[{}-{}]", rule.min_ranks, rule.max_ranks);
-}
-
-}  // namespace
 
 std::string to_text(const Rule& rule) {
   const std::string_view place = rule.hosts             ? "@hosts"
@@ -181,7 +180,7 @@ Result<Selector> Selector::parse(std::string_view overrides, std::string_view tu
 
 const Algorithm* Selector::choose(const Question& question) const noexcept {
   for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
-    if (matches(*rule, question) && declines(*rule->algorithm, question).empty()) return rule->algorithm;
+    if (matches(*rule, question) && why_not(*rule->algorithm, question).empty()) return rule->algorithm;
   }
   return nullptr;  // the built-in table has an answer to every question
 }
@@ -190,12 +189,12 @@ Choice Selector::explain(const Question& question) const {
   std::string passed_over;
   for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
     if (!matches(*rule, question)) continue;
-    const std::string_view why_not = declines(*rule->algorithm, question);
+    const std::string_view reason = why_not(*rule->algorithm, question);
     const std::string_view origin = name_of(rule->origin);
-    if (why_not.empty()) {
+    if (reason.empty()) {
       return {rule->algorithm, fmt::format("{} {}{}", origin, to_text(*rule), passed_over)};
     }
-    passed_over += fmt::format("; passed over {} {}: {}", origin, to_text(*rule), why_not);
+    passed_over += fmt::format("; passed over {} {}: {}", origin, to_text(*rule), reason);
   }
   return {};
 }

@@ -32,6 +32,9 @@ struct Question {
   bool several_nodes = false;   ///< one_host, with several NUMA nodes, and some ranks share one
 };
 
+/// Why `algorithm` cannot run there, in words; empty when it can. Not about its collective.
+std::string_view why_not(const Algorithm& algorithm, const Question& question) noexcept;
+
 /// The answer, with its reason in words.
 struct Choice {
   const Algorithm* algorithm = nullptr;
