@@ -1,6 +1,6 @@
 /// Copies. memcpy is hard to beat within the caches, also where the destination lies in another core's: its instruction for
-/// long ones need not fetch what it overwrites. Past them, stores that bypass the caches save more, and going on at several
-/// places at once reads faster.
+/// long ones need not fetch what it overwrites. Past them, stores that bypass the caches save more, and lines
+/// that are asked for long before they are read come faster.
 ///
 /// But the same instruction is a bad reader of what another core has written and will write again: it makes the processor fetch ahead far
 /// past the end, where that core writes next, and its stores take twice as long then (docs/design/0003-speed.md).
@@ -31,16 +31,16 @@ void copy_lines(unit::CopyFunction copy, char* to, const char* from, std::size_t
 
 void KernelSet::copy(void* dst, const void* src, std::size_t bytes, bool around) const noexcept {
   if (bytes == 0) return;  // both may be null
-  if (around && table->copy_around != nullptr && bytes >= kFew)
-    copy_lines(table->copy_around, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
+  if (around && table->copy_memory != nullptr && bytes >= kFew)
+    copy_lines(table->copy_memory, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
   else
     std::memcpy(dst, src, bytes);
 }
 
 void KernelSet::fetch(void* dst, const void* src, std::size_t bytes, bool around) const noexcept {
   constexpr std::size_t kLong = 1 << 10;  // below, no memcpy takes that instruction
-  if (around || table->fetch == nullptr || bytes < kLong) return copy(dst, src, bytes, around);
-  copy_lines(table->fetch, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
+  if (table->fetch == nullptr || bytes < kLong) return copy(dst, src, bytes, around);
+  copy_lines(around ? table->copy_around : table->fetch, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
 }
 
 }  // namespace unisono::kernels

@@ -49,10 +49,10 @@ void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const
 void reduce_reference(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
                       std::size_t count) noexcept;
 
-/// memcpy. `around` hints that dst is not read soon and is larger than the caches: it may bypass them.
+/// memcpy. `around` hints that src comes from memory, and that dst is not read soon and is larger than the caches: it may bypass them.
 void copy(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;
 
-/// copy() from memory that another core writes to again and again. How it is read tells how long that core's next stores take (copy.cc).
+/// copy() from what another core has written just now, and writes again and again; `around` is about dst only. How it is read tells how long that core's next stores take (copy.cc).
 void fetch(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;
 
 /// Which set is in use: "avx512", "avx2", "sse4", "neon", "scalar". UNISONO_KERNELS=NAME forces one that the processor

@@ -25,6 +25,7 @@ inline constexpr int kTypes = 13;
 struct Table {
   ReduceFunction reduce[kOps][kTypes];
   CopyFunction copy_around;  ///< with stores around the caches; null where there are no such stores
+  CopyFunction copy_memory;  ///< the same where all comes from memory: what lies in no cache is read fastest so
   CopyFunction fetch;        ///< with loads of vectors, however much it is; null where memcpy does that
 };
 

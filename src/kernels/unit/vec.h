@@ -86,6 +86,9 @@ UNISONO_INLINE void stores_done() {
 #endif
 }
 
+/// The line at `p` will be read soon. Of no other consequence, even where nothing is.
+UNISONO_INLINE void fetch_line(const char* p) { __builtin_prefetch(p, 0, 3); }
+
 /// The first `n` < 8 bytes at `p` as the low end of a number, and back. Machines that store the high end first are not
 /// supported (the wire format is the same for all).
 UNISONO_INLINE uint64_t load_word(const char* p, size_t n) {
