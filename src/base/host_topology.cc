@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
 namespace unisono {
@@ -71,6 +72,14 @@ std::vector<int> usable_cpus() {
   for (int cpu = 0; cpu < kMostCpus; cpu++)
     if (CPU_ISSET_S(cpu, bytes, mask.data())) cpus.push_back(cpu);
   return cpus;
+}
+
+Status run_on_cpus(std::span<const int> cpus) {
+  std::vector<cpu_set_t> mask(kMostCpus / CPU_SETSIZE);
+  const std::size_t bytes = mask.size() * sizeof(cpu_set_t);
+  for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), bytes, mask.data());
+  if (::sched_setaffinity(0, bytes, mask.data()) == 0) return {};
+  return Status::system(fmt::format("cannot run on processors {}", ranges_text(cpus)), errno);
 }
 
 bool move_to_cpu(int cpu) noexcept {

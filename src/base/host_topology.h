@@ -55,6 +55,9 @@ bool has_hwloc() noexcept;
 /// The processors that the calling thread may run on, ascending.
 std::vector<int> usable_cpus();
 
+/// From now on the calling thread, and what it starts, runs on these processors only. An error when the system refuses, or none of them is there.
+Status run_on_cpus(std::span<const int> cpus);
+
 /// Moves the calling thread to that processor, which it may run on, and leaves it to the system again where it runs: what usable_cpus() says stays the same. False when
 /// the system refuses.
 bool move_to_cpu(int cpu) noexcept;

@@ -22,6 +22,7 @@
 #include "cli/launcher.h"
 #include "plan/registry.h"
 #include "plan/select.h"
+#include "tuning/topology.h"
 #include "unisono/unisono.hpp"
 
 namespace unisono::cli {
@@ -33,13 +34,13 @@ struct Arguments {
   std::string collective;
   std::optional<int> ranks;
   std::vector<std::string> sizes = {"8", "64K", "1M", "64M"};
-  std::string dtype = "f32", op = "sum", transport, json, memory = "ordinary";
+  std::string dtype = "f32", op = "sum", transport, json, memory = "ordinary", bind = "auto";
   int root = 0;
   MeasureOptions measure;
   bool is_rank = false;  ///< started by ourselves
   bool tune = false;
   std::string plot;
-  bool sizes_given = false, seconds_given = false;
+  bool sizes_given = false, seconds_given = false, bind_given = false;
 };
 
 /// As understood.
@@ -153,6 +154,7 @@ std::string algorithm_of(const Group& group, const Config& config, const Problem
   question.shared_buffers = shared_input;
   question.shared_outputs = shared_output;
   question.several_hosts = group.transport() == "mixed";
+  question.several_nodes = one_host && !config.deterministic && tuning::several_nodes(group.topology());
   const auto* algorithm = selector->choose(question);
   return algorithm == nullptr ? "unknown" : std::string(algorithm->name);
 }
@@ -213,6 +215,7 @@ int launch_ranks(const Arguments& a) {
   LaunchOptions launch_options;
   launch_options.ranks = a.ranks.value_or(2);
   launch_options.output = OutputMode::rank_zero;
+  launch_options.bind = *bind_mode_from_name(a.bind);
   auto& command = launch_options.command;
   std::string sizes;
   for (const std::string& size : a.sizes) sizes += (sizes.empty() ? "" : ",") + size;
@@ -249,6 +252,8 @@ int run_bench(const Arguments& a) {
       if (!path.empty() && write_json(path, {}) != 0) return 1;
   try {
     const bool within_a_job = !a.ranks && Config::from_env().launcher != "none";
+    if (within_a_job && a.bind_given)
+      throw InvalidArgument("--bind is for ranks that are started here (-n); these are of a job that runs already");
     return a.is_rank || within_a_job ? run_rank(a, *bench) : launch_ranks(a);
   } catch (const std::exception& e) {
     fmt::print(stderr, "unisono bench: {}\n", e.what());
@@ -289,6 +294,7 @@ void add_bench(CLI::App& app, int& status) {
           "that was registered. What is shared is not copied")
       ->check(CLI::IsMember({"ordinary", "private", "shared", "registered"}))
       ->capture_default_str();
+  command->add_option("--bind", a->bind, kBindHelp)->check(CLI::IsMember(kBindNames))->capture_default_str();
   command->add_option("--json", a->json, "write the figures to this file");
   command->add_flag("--check", a->measure.check,
                     "verify every element of the results; any wrong one makes the exit status 1");
@@ -307,6 +313,7 @@ void add_bench(CLI::App& app, int& status) {
   command->callback([a, command, &status] {
     a->sizes_given = command->count("--sizes") > 0;
     a->seconds_given = command->count("--seconds") > 0;
+    a->bind_given = command->count("--bind") > 0;
     status = run_bench(*a);
   });
 }

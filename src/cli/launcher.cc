@@ -90,6 +90,7 @@ class Launcher {
   std::unique_ptr<rendezvous::StoreServer> store_;
   Fd secret_, epoll_, null_;
   ProcessSetup setup_;
+  RankBinding binding_;
   std::vector<Rank> ranks_;
   TimePoint start_ = now();
   Phase phase_ = Phase::running;
@@ -114,6 +115,10 @@ int Launcher::run() {
   auto program = find_program(o_.command.front(), exit_status);
   if (!program) return refuse(program.status(), exit_status);
   setup_.program = std::move(*program);
+  auto binding = plan_binding(o_.bind, o_.ranks, variable_of_ranks(o_, "UNISONO_TOPOLOGY"));
+  if (!binding) return refuse(binding.status(), 2);
+  binding_ = std::move(*binding);
+  if (!binding_.line.empty()) say(binding_.line);
   if (Status s = prepare(); !s.ok()) return refuse(s, 1);
   ranks_.resize(static_cast<std::size_t>(o_.ranks));
   Status started;
@@ -196,6 +201,8 @@ Status Launcher::start(std::size_t local) {
   setup_.output = output ? output.get() : rank.number == 0 ? o_.output_fd : null_.get();
   setup_.error = error->get();
   setup_.environment = environment_of_rank(o_, job_, static_cast<int>(local), secret_.get());
+  const RunsOn here(binding_.processors.empty() ? std::vector<int>{} : binding_.processors[local]);
+  if (!here.status().ok()) return here.status().with_context(fmt::format("rank {}, --bind", rank.number));
   auto process = start_process(setup_);
   if (!process) return process.status().with_context(fmt::format("rank {}", rank.number));
   rank.process = std::move(*process);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/launcher_binding.h"
+
 namespace unisono::cli {
 
 /// What becomes of the ranks' standard output. Standard error always comes through: prefixed in `prefixed` and
@@ -25,6 +27,7 @@ struct LaunchOptions {
   std::string rendezvous;   ///< HOST:PORT of node 0; needed, and used, with several nodes only
   std::string secret_file;  ///< with several nodes: file (0600) with the job secret; empty: UNISONO_SECRET[_FILE]
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to every rank's environment, and wins
+  BindMode bind = BindMode::automatic;                           ///< on which processors each rank runs
   OutputMode output = OutputMode::prefixed;
   std::chrono::milliseconds time_limit{0};  ///< end the job after so long, with exit status 124; 0: never
   std::chrono::milliseconds grace{5000};    ///< between the first failure and SIGTERM to the ranks that are still there

@@ -198,4 +198,11 @@ std::vector<std::string> environment_of_rank(const LaunchOptions& options, const
   return result;
 }
 
+std::string variable_of_ranks(const LaunchOptions& options, const std::string& name) {
+  std::string value = variable(name.c_str());
+  for (const auto& [key, added] : options.environment)
+    if (key == name) value = added;
+  return value;
+}
+
 }  // namespace unisono::cli

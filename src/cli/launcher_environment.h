@@ -34,4 +34,7 @@ Result<Job> plan_job(const LaunchOptions& options);
 /// with torchrun's variables, unisono's and options.environment.
 std::vector<std::string> environment_of_rank(const LaunchOptions& options, const Job& job, int local, int secret_fd);
 
+/// What that variable is in every rank's environment; empty where it is not set.
+std::string variable_of_ranks(const LaunchOptions& options, const std::string& name);
+
 }  // namespace unisono::cli

@@ -7,8 +7,11 @@
 #include <sys/signalfd.h>
 
 #include <array>
+#include <span>
+#include <vector>
 
 #include "base/fd.h"
+#include "base/host_topology.h"
 
 namespace unisono::cli {
 
@@ -72,6 +75,26 @@ class RaisedFileLimit {
 
  private:
   rlimit before_{};
+};
+
+/// This thread, and with it what it starts, runs on these processors while this lives; none: where it may anyway.
+class RunsOn {
+ public:
+  explicit RunsOn(std::span<const int> cpus) {
+    if (cpus.empty()) return;
+    before_ = usable_cpus();
+    status_ = run_on_cpus(cpus);
+  }
+  RunsOn(const RunsOn&) = delete;
+  RunsOn& operator=(const RunsOn&) = delete;
+  ~RunsOn() {
+    if (!before_.empty()) (void)run_on_cpus(before_);
+  }
+  const Status& status() const noexcept { return status_; }
+
+ private:
+  std::vector<int> before_;
+  Status status_;
 };
 
 }  // namespace unisono::cli

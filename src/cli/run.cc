@@ -14,12 +14,14 @@ struct RunArguments {
   LaunchOptions launch;
   double time_limit = 0, grace = 5;
   bool no_prefix = false;
+  std::string bind = "auto";
   std::vector<std::string> environment;
 };
 
 constexpr const char* kExamples = R"(Examples:
   unisono run -n 4 -- python train.py --epochs 3
   unisono run -n 4 --env UNISONO_TRANSPORT=tcp -- ./program
+  unisono run -n 8 --bind core -- ./program
   unisono run -n 8 --nnodes 2 --node-rank 0 --rdzv node0:29400 --secret-file job.key -- python train.py
 
 Every rank gets torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, ...) and unisono's own. When a rank fails,
@@ -31,6 +33,7 @@ std::chrono::milliseconds to_milliseconds(double seconds) {
 
 int run(RunArguments& a) {
   a.launch.output = a.no_prefix ? OutputMode::plain : OutputMode::prefixed;
+  a.launch.bind = *bind_mode_from_name(a.bind);
   a.launch.time_limit = to_milliseconds(a.time_limit);
   a.launch.grace = to_milliseconds(a.grace);
   for (const std::string& entry : a.environment) {
@@ -61,6 +64,7 @@ void add_run(CLI::App& app, int& status) {
   command->add_option("--grace", a->grace, "seconds between the first failure and the end of the others")
       ->check(CLI::Range(0.0, kYear))
       ->capture_default_str();
+  command->add_option("--bind", a->bind, kBindHelp)->check(CLI::IsMember(kBindNames))->capture_default_str();
   command->add_flag("--no-prefix", a->no_prefix, "print lines as they are, without [RANK]");
   command->add_option("--env", a->environment, "NAME=VALUE for every rank; may be repeated")->allow_extra_args(false);
   command->add_option("command", a->launch.command, "program and its arguments, after --");

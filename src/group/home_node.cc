@@ -31,7 +31,7 @@ HomeNode home_node(const Config& config, const Logger& log) {
   if (!node)
     log.info(
         fmt::format("memory is placed on no NUMA node in particular: processors {} are not all on one node ({}). Bind "
-                    "each rank to the cores of one, for example with taskset or numactl",
+                    "each rank to one, for example with unisono run --bind node or numactl",
                     ranges_text(cpus), to_text(*topology)));
   return {node, !node.has_value()};
 }

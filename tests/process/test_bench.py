@@ -135,6 +135,22 @@ def test_a_named_algorithm(tmp_path: Path) -> None:
     assert {row["algorithm"] for row in json.loads(file.read_text())} == {"ring"}
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="SKIPPED: one processor cannot stand for two nodes")
+@pytest.mark.parametrize(("bind", "algorithm"), [("auto", "staged_nodes"), ("none", None)])
+def test_ranks_bound_to_nodes_run_plans_over_nodes(
+    bind: str, algorithm: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first processor stands for one node, the others for another; who is where only the launcher says."""
+    file = tmp_path / "rows.json"
+    monkeypatch.setenv("UNISONO_TOPOLOGY", f"numa:2 core:{max(os.sched_getaffinity(0))} pu:1")
+    done = run("bench", "all_reduce", "-n", "16", "--bind", bind, "--sizes", "256K", "--check", "--json", file,
+               "--memory", "private", *BRIEF)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("bound local ranks 0-7 to node 0" in done.stderr) == (bind == "auto")
+    (row,) = {row["algorithm"] for row in json.loads(file.read_text())}
+    assert (row == "staged_nodes") == (algorithm is not None)
+
+
 def test_inside_a_running_job() -> None:
     done = run("run", "-n", "2", "--", unisono(), "bench", "all_reduce", "--sizes", "1K", "--check", *BRIEF)
     assert done.returncode == 0, done.stdout + done.stderr

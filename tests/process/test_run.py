@@ -120,6 +120,50 @@ def test_variables_and_threads() -> None:
     assert {line.split()[1] for line in result.stdout.splitlines()} == {"1"}
 
 
+CPUS = sorted(os.sched_getaffinity(0))
+two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="SKIPPED: one processor, nothing to be bound to")
+# The first processor stands for node 0, all others of this machine for node 1.
+TWO_NODES = f"numa:2 core:{CPUS[-1]} pu:1"
+
+
+def where(*options: str, ranks: int) -> tuple[list[str], str]:
+    """The processors of each rank, in rank order, and what the launcher said."""
+    result = shell('echo "$RANK $(sed -n s/^Cpus_allowed_list:.//p /proc/self/status)"', "--no-prefix", *options,
+                   ranks=ranks)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    lines = sorted((line.split() for line in result.stdout.splitlines()), key=lambda line: int(line[0]))
+    return [processors for _, processors in lines], result.stderr
+
+
+@two_cpus
+def test_cores_of_their_own() -> None:
+    """Disjoint, and said; the default leaves ranks as they are."""
+    everywhere, said = where(ranks=2)
+    assert everywhere[0] == everywhere[1]
+    assert said == ""
+    assert where("--bind", "none", ranks=2) == (everywhere, "")
+    bound, said = where("--bind", "core", ranks=2)
+    assert bound[0] != bound[1]
+    assert f"bound local rank 0 to processors {bound[0]}, local rank 1 to processors {bound[1]}" in said
+
+
+@two_cpus
+def test_nodes_of_their_own() -> None:
+    """On two pretended nodes: when told to, and by itself where plans over nodes pay."""
+    topology = ("--env", f"UNISONO_TOPOLOGY={TWO_NODES}")
+    bound, said = where("--bind", "node", *topology, ranks=2)
+    first, last = str(CPUS[0]), bound[1]
+    assert bound[0] == first != last
+    assert f"local rank 0 to node 0 (processors {first}), local rank 1 to node 1 (processors {last})" in said
+    many, said = where(*topology, ranks=16)
+    assert set(many) == {first, last}
+    assert many == sorted(many, key=lambda processors: processors != first), "neighbours together"
+    assert "--bind none leaves them to the system" in said
+    few, said = where(*topology, ranks=15)
+    assert len(set(few)) == 1
+    assert said == ""
+
+
 def test_the_secret_is_nowhere_to_be_read() -> None:
     """It is in a sealed memfd: not in the arguments, not in the environment, and not to be changed."""
     script = """
@@ -345,6 +389,8 @@ def test_killing_the_launcher_leaves_nobody(pids: Callable[[int], list[int]]) ->
         (["-n", "2", "--", "/etc/passwd"], 126, "not executable"),
         (["-n", "2", "--", "/tmp"], 126, "it is a directory"),
         (["-n", "2", "--env", "NAME", "--", "true"], 2, "expected NAME=VALUE"),
+        (["-n", "99999", "--bind", "core", "--", "true"], 2, "99999 ranks cannot each have a core of their own"),
+        (["-n", "2", "--bind", "node", "--env", "UNISONO_TOPOLOGY=x", "--", "true"], 2, "UNISONO_TOPOLOGY: hwloc does"),
         (["-n", "2", "--nnodes", "2", "--", "true"], 2, "--rdzv HOST:PORT"),
         (["-n", "2", "--nnodes", "2", "--node-rank", "2", "--", "true"], 2, "they count from 0 to 1"),
         (["-n", "2", "--nnodes", "2", "--rdzv", "localhost", "--", "true"], 2, "not HOST:PORT"),
