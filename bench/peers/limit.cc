@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,6 +34,20 @@ float* allocate(std::size_t bytes) {
   return floats;
 }
 
+/// By the widest stores around the caches that there are.
+inline void store_around(Line* to, const Line& line) {
+  auto* floats = reinterpret_cast<float*>(to);
+#if defined(__AVX512F__)
+  _mm512_stream_ps(floats, reinterpret_cast<const __m512&>(line));
+#elif defined(__AVX__)
+  for (int k = 0; k < 2; k++) _mm256_stream_ps(floats + 8 * k, reinterpret_cast<const __m256*>(&line)[k]);
+#elif defined(__SSE2__)
+  for (int k = 0; k < 4; k++) _mm_stream_ps(floats + 4 * k, reinterpret_cast<const __m128*>(&line)[k]);
+#else
+  *to = line;
+#endif
+}
+
 /// Lines [from, to) of `count` lines: summed over `in` and written to each of `out`.
 struct Job {
   std::vector<const float*> in;
@@ -40,33 +55,41 @@ struct Job {
   std::size_t lines;
 };
 
-template <int kIn, int kOut, bool kAroundCaches>
+/// How memory is gone through.
+enum class Way { plain, around, ahead };
+constexpr Way kWays[] = {
+    Way::plain,
+    Way::around,  ///< stores go around the caches
+    Way::ahead    ///< and lines are asked for long before they are read
+};
+constexpr std::size_t kAhead = 2048;  ///< floats
+
+template <int kIn, int kOut, Way kWay>
 void work_on(const Job& job, std::size_t from, std::size_t to) {
   const int ins = kIn ? kIn : static_cast<int>(job.in.size()), outs = kOut ? kOut : static_cast<int>(job.out.size());
   for (std::size_t i = from * kFloats; i < to * kFloats; i += kFloats) {
+    if constexpr (kWay == Way::ahead)
+      for (int r = 0; r < ins; r++) __builtin_prefetch(job.in[r] + i + kAhead);
     Line sum = *reinterpret_cast<const Line*>(job.in[0] + i);
     for (int r = 1; r < ins; r++) sum += *reinterpret_cast<const Line*>(job.in[r] + i);
     for (int r = 0; r < outs; r++) {
       auto* to_line = reinterpret_cast<Line*>(job.out[r] + i);
-#ifdef __SSE2__
-      if constexpr (kAroundCaches) {
-        for (int k = 0; k < 4; k++) _mm_stream_ps(job.out[r] + i + 4 * k, reinterpret_cast<const __m128*>(&sum)[k]);
-        continue;
-      }
-#endif
-      *to_line = sum;
+      if constexpr (kWay != Way::plain)
+        store_around(to_line, sum);
+      else
+        *to_line = sum;
     }
   }
 }
 
-template <bool kAroundCaches>
+template <Way kWay>
 auto choose_work(const Job& job) {
   const std::size_t ins = job.in.size(), outs = job.out.size();
-  if (ins == 1 && outs == 1) return work_on<1, 1, kAroundCaches>;
-  if (ins == 2 && outs == 2) return work_on<2, 2, kAroundCaches>;
-  if (ins == 4 && outs == 4) return work_on<4, 4, kAroundCaches>;
-  if (ins == 8 && outs == 8) return work_on<8, 8, kAroundCaches>;
-  return work_on<0, 0, kAroundCaches>;
+  if (ins == 1 && outs == 1) return work_on<1, 1, kWay>;
+  if (ins == 2 && outs == 2) return work_on<2, 2, kWay>;
+  if (ins == 4 && outs == 4) return work_on<4, 4, kWay>;
+  if (ins == 8 && outs == 8) return work_on<8, 8, kWay>;
+  return work_on<0, 0, kWay>;
 }
 
 /// All that the collective has to do; `inputs` and `outputs` of the ranks are the same where it is in place.
@@ -131,8 +154,14 @@ struct Problem {
   double budget;  ///< seconds
 };
 
-/// The median over rounds, with ordinary stores or such that go around the caches.
-double median_seconds(const Problem& p, const std::vector<Job>& jobs, bool around_caches) {
+auto choose_work(const Job& job, Way way) {
+  return way == Way::plain    ? choose_work<Way::plain>(job)
+         : way == Way::around ? choose_work<Way::around>(job)
+                              : choose_work<Way::ahead>(job);
+}
+
+/// The median over rounds.
+double median_seconds(const Problem& p, const std::vector<Job>& jobs, Way way) {
   const std::size_t lines = std::max<std::size_t>(1, p.bytes / sizeof(Line));
   // A thread for each rank, as a rank has one core: with more cores than ranks a larger team would be faster than any ranks can be.
   const int team = std::min({cores(), p.ranks, static_cast<int>(std::min<std::size_t>(lines, 1024))});
@@ -147,7 +176,7 @@ double median_seconds(const Problem& p, const std::vector<Job>& jobs, bool aroun
       for (const Job& job : jobs) {
         const std::size_t share = job.lines / team, rest = job.lines % team, index = static_cast<std::size_t>(t);
         const std::size_t from = index * share + std::min(index, rest), to = from + share + (index < rest ? 1 : 0);
-        (around_caches ? choose_work<true>(job) : choose_work<false>(job))(job, from, to);
+        choose_work(job, way)(job, from, to);
       }
       meeting.arrive();
       const auto end = Clock::now();
@@ -171,8 +200,9 @@ double best_seconds(Problem p) {
   for (int r = 0; r < p.ranks; r++) outputs.push_back(p.collective == "all_to_all" ? allocate(room) : inputs[r]);
   const std::vector<Job> jobs = jobs_of(p.collective, inputs, outputs, lines);
   if (jobs.empty()) std::fprintf(stderr, "no collective %s\n", p.collective.c_str()), std::exit(2);
-  p.budget /= 2;
-  const double seconds = std::min(median_seconds(p, jobs, false), median_seconds(p, jobs, true));
+  p.budget /= std::size(kWays);
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const Way way : kWays) seconds = std::min(seconds, median_seconds(p, jobs, way));
   for (int r = 0; r < p.ranks; r++) {
     if (outputs[r] != inputs[r]) std::free(outputs[r]);
     std::free(inputs[r]);
