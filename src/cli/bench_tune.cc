@@ -104,17 +104,13 @@ class Tuner {
     question.several_hosts = place_of(group_) == "hosts";
     question.several_nodes = place_of(group_) == "nodes";
     const plan::Algorithm* in_force = selector_.choose(question);
+    plan::Question possible = question;
+    possible.peer_memory = one_host_;  // a group that may not says so when it is tried
     question.shared_buffers = question.shared_outputs = false;
     const plan::Algorithm* without = selector_.choose(question);
     for (const plan::Algorithm& a : plan::algorithms()) {
-      if (a.collective != p.collective) continue;
-      const bool runs = shared                                  ? plan::needs_shared_buffers(a.place) || &a == without
-                        : plan::needs_shared_buffers(a.place)   ? false
-                        : a.place == plan::Place::several_nodes ? question.several_nodes
-                        : plan::needs_one_host(a.place)         ? one_host_
-                        : a.place == plan::Place::several_hosts ? question.several_hosts
-                                                                : true;
-      if (!runs) continue;
+      if (a.collective != p.collective || !plan::why_not(a, possible).empty()) continue;
+      if (shared && !plan::needs_shared_buffers(a.place) && &a != without) continue;
       if (&a == in_force) point.in_force = point.candidates.size();
       point.candidates.push_back({&a, {}});
     }

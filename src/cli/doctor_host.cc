@@ -114,7 +114,7 @@ void examine_nodes(Findings& findings) {
     f.value = to_text(*topology);
     if (!topology->nodes().empty()) {
       f.health = Health::note;
-      f.advice = "bind each rank to one node (unisono run --bind node, torchrun --numa-binding=node, numactl)";
+      f.advice = "bind each rank to one node (unisono run --bind node, srun --cpu-bind, mpirun --bind-to, numactl)";
     }
   }
   findings.push_back(f);
