@@ -7,7 +7,6 @@ namespace unisono::group {
 
 namespace {
 constexpr std::uint32_t kFirst = 2;  // runs of each that count before anything is concluded
-constexpr std::uint32_t kTrial = 3;  // runs of a later trial; the first does not count
 }  // namespace
 
 Duration Contest::Record::best() const noexcept {
@@ -22,8 +21,8 @@ Contest::Side Contest::choose() noexcept {
   const Side best = favourite(), other = best == Side::usual ? Side::rival : Side::usual;
   if (next_trial_ == 0) next_trial_ = calls_ + retry_;
   if (calls_ < next_trial_) return best;
-  if (calls_ >=
-      next_trial_ + kTrial - 1) {  // the last run of this trial; a side that loses is asked less and less often
+  const std::uint32_t runs = other == Side::usual ? usual_trial_ : kShortest;
+  if (calls_ >= next_trial_ + runs - 1) {  // the last run of this trial; a side that loses is asked less and less often
     retry_ = std::min(retry_ * 2, kLatest);
     next_trial_ = 0;
   }

@@ -1,6 +1,7 @@
 #pragma once
 /// Which of two algorithms is faster just now, found out by running them.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -15,6 +16,9 @@ namespace unisono::group {
 class Contest {
  public:
   enum class Side : std::uint8_t { usual, rival };
+  /// So many runs of the usual side, at least 3, are a trial: stages are stored to in the way that suits these cores only after a while (kernels::SharedStores), and a
+  /// side that were given up before would never show what it can.
+  explicit Contest(std::uint32_t usual_trial = kShortest) noexcept : usual_trial_(std::max(usual_trial, kShortest)) {}
   /// Who runs next.
   Side choose() noexcept;
   /// How long it took, from when all ranks were there. The first run after the other side's, and the very first, say nothing: they touch memory for the first time, or find it
@@ -31,8 +35,10 @@ class Contest {
   };
   Side favourite() const noexcept { return rival_.best() < usual_.best() ? Side::rival : Side::usual; }
 
+  static constexpr std::uint32_t kShortest = 3;                  ///< runs of a trial; the first does not count
   static constexpr std::uint32_t kSoonest = 32, kLatest = 1024;  ///< calls between trials of the slower side
   Record usual_, rival_;
+  std::uint32_t usual_trial_;
   std::optional<Side> last_;
   std::uint32_t calls_ = 0, retry_ = kSoonest, next_trial_ = 0;
 };

@@ -1,5 +1,6 @@
 /// Large collectives inside a host: copied twice by way of stages, or once through the kernel, whichever is faster just now.
 
+#include <algorithm>
 #include <bit>
 
 #include "group/group_impl.h"
@@ -34,7 +35,12 @@ const plan::Algorithm* GroupImpl::rival_algorithm(const Pending& p) const {
 
 group::Contest& GroupImpl::contest_of(const Call& call, bool in_place) {
   const auto bytes = static_cast<std::uint64_t>(collective_bytes(call, size()));
-  return contests_[{call.collective, static_cast<int>(std::bit_width(bytes)), in_place}];
+  // A turn around a stage, and then some, after which its stores know their way. Ranks that take turns on cores wait for these more than for stores.
+  constexpr std::uint64_t kTrialBytes = 4 << 20, kMostRuns = 64;
+  const bool short_trials = parts_.context->progress->ranks_take_turns();
+  const auto runs = short_trials ? 0 : std::min(kTrialBytes / std::max<std::uint64_t>(bytes, 1), kMostRuns);
+  return contests_.try_emplace({call.collective, static_cast<int>(std::bit_width(bytes)), in_place}, runs)
+      .first->second;
 }
 
 /// The clock is read only where the contest needs it: until the time counts, and at the end. It counts from when all ranks have begun: who came early

@@ -28,7 +28,7 @@ class SharedStores {
   template <class Work>
   void store(Kind kind, std::size_t bytes, Work&& work) {
     if (bytes < kLeast) return work(false);
-    if (++turn_of_clock_ % kTimed != 0) {
+    if (++turn_of_clock_ % kTimed != 0 && !learning(kind)) {
       work(around_);
       return count(bytes);
     }
@@ -63,6 +63,11 @@ class SharedStores {
     /// Of a piece during which somebody else had the core the time says nothing, so not the mean.
     double median() const noexcept;
   };
+  /// It could be decided which way is faster, if only a few more were timed.
+  bool learning(Kind kind) const noexcept {
+    const auto& [through, around] = times_[static_cast<std::size_t>(kind)];
+    return !around_ && since_ > turn_ && std::min(through.count, around.count) < kRecent;
+  }
   void count(std::size_t bytes) noexcept;
   void decide() noexcept;
 

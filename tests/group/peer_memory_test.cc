@@ -171,6 +171,30 @@ TEST(Contest, EverySideGetsAChance) {
   EXPECT_LE(rivals, 12);
 }
 
+/// Stages are stored to in the way that suits the cores only after a while: given up before, the usual side would lose for ever.
+TEST(Contest, TheUsualSideHasTimeToLearn) {
+  using std::chrono::microseconds;
+  constexpr int kLearns = 70;  // calls
+  const auto play_learner = [](group::Contest contest) {
+    int usual = 0, rivals = 0;
+    for (int i = 0; i < 10'000; i++) {
+      const Side side = contest.choose();
+      rivals += side == Side::rival;
+      usual += side == Side::usual;
+      contest.record(side, microseconds(side == Side::rival ? 200 : usual <= kLearns ? 300 : 100));
+    }
+    return rivals;
+  };
+  EXPECT_LE(play_learner(group::Contest(64)), 200);
+  EXPECT_GE(play_learner(group::Contest()), 1000) << "what the length of trials is for";
+}
+
+TEST(Contest, ALongTrialOfTheSlowerSideIsRare) {
+  using std::chrono::microseconds;
+  group::Contest contest(64);
+  EXPECT_GE(play(contest, 20'000, microseconds(300), microseconds(200)), 18'000);
+}
+
 TEST(Contest, ItFollowsWhenThingsChange) {
   using std::chrono::microseconds;
   group::Contest contest;
