@@ -44,10 +44,10 @@ class Progress {
 
   /// For how many looks it is worth while to wait for peers without giving the core away. Where ranks take turns on the cores, or are on one core, none can answer meanwhile.
   int short_wait() const noexcept { return ranks_take_turns() ? 1 : 64; }
-  /// Whether there are more ranks than cores, or a peer is on this one's core.
-  bool ranks_take_turns() const noexcept {
-    return policy_.load(std::memory_order_relaxed).spins == 0 || crowd_.core_is_shared();
-  }
+  /// Whether there are more ranks than cores.
+  bool cores_are_few() const noexcept { return policy_.load(std::memory_order_relaxed).spins == 0; }
+  /// The same, or a peer is on this one's core just now.
+  bool ranks_take_turns() const noexcept { return cores_are_few() || crowd_.core_is_shared(); }
   /// Whether done() comes within a few looks at `driven` and at the memory of peers, as it does when they answer at once: no clock is read for that, and
   /// the thread is not told. Not tried unless all that is waited for comes through memory (`in_memory`).
   template <class Done>

@@ -37,7 +37,7 @@ group::Contest& GroupImpl::contest_of(const Call& call, bool in_place) {
   const auto bytes = static_cast<std::uint64_t>(collective_bytes(call, size()));
   // A turn around a stage, and then some, after which its stores know their way. Ranks that take turns on cores wait for these more than for stores.
   constexpr std::uint64_t kTrialBytes = 4 << 20, kMostRuns = 64;
-  const bool short_trials = parts_.context->progress->ranks_take_turns();
+  const bool short_trials = parts_.context->progress->cores_are_few();
   const auto runs = short_trials ? 0 : std::min(kTrialBytes / std::max<std::uint64_t>(bytes, 1), kMostRuns);
   return contests_.try_emplace({call.collective, static_cast<int>(std::bit_width(bytes)), in_place}, runs)
       .first->second;
