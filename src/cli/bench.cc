@@ -252,8 +252,10 @@ int run_bench(const Arguments& a) {
       if (!path.empty() && write_json(path, {}) != 0) return 1;
   try {
     const bool within_a_job = !a.ranks && Config::from_env().launcher != "none";
-    if (within_a_job && a.bind_given)
-      throw InvalidArgument("--bind is for ranks that are started here (-n); these are of a job that runs already");
+    if (within_a_job && a.bind_given) {
+      fmt::print(stderr, "unisono bench: --bind is for ranks that are started here (-n), these run already\n");
+      return 2;
+    }
     return a.is_rank || within_a_job ? run_rank(a, *bench) : launch_ranks(a);
   } catch (const std::exception& e) {
     fmt::print(stderr, "unisono bench: {}\n", e.what());

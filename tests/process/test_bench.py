@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -135,14 +136,24 @@ def test_a_named_algorithm(tmp_path: Path) -> None:
     assert {row["algorithm"] for row in json.loads(file.read_text())} == {"ring"}
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="SKIPPED: one processor cannot stand for two nodes")
+@pytest.fixture
+def two_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The first processor stands for one node, the last for another, and nothing runs on those between them."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("SKIPPED: one processor cannot stand for two nodes")
+    monkeypatch.setenv("UNISONO_TOPOLOGY", f"numa:2 core:{cpus[-1]} pu:1")
+    os.sched_setaffinity(0, {cpus[0], cpus[-1]})
+    yield
+    os.sched_setaffinity(0, cpus)
+
+
 @pytest.mark.parametrize(("bind", "algorithm"), [("auto", "staged_nodes"), ("none", None)])
 def test_ranks_bound_to_nodes_run_plans_over_nodes(
-    bind: str, algorithm: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bind: str, algorithm: str | None, tmp_path: Path, two_nodes: None
 ) -> None:
-    """The first processor stands for one node, the others for another; who is where only the launcher says."""
+    """Who is where only the launcher says."""
     file = tmp_path / "rows.json"
-    monkeypatch.setenv("UNISONO_TOPOLOGY", f"numa:2 core:{max(os.sched_getaffinity(0))} pu:1")
     done = run("bench", "all_reduce", "-n", "16", "--bind", bind, "--sizes", "256K", "--check", "--json", file,
                "--memory", "private", *BRIEF)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -156,6 +167,12 @@ def test_inside_a_running_job() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all_reduce, 2 ranks" in done.stdout
     assert done.stdout.count("Out of bounds") == 1
+
+
+def test_who_runs_already_is_not_bound() -> None:
+    done = run("run", "-n", "1", "--", unisono(), "bench", "all_reduce", "--bind", "core")
+    assert done.returncode == 2
+    assert "--bind is for ranks that are started here" in done.stderr
 
 
 @pytest.mark.parametrize(
