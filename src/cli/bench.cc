@@ -22,7 +22,6 @@
 #include "cli/launcher.h"
 #include "plan/registry.h"
 #include "plan/select.h"
-#include "tuning/topology.h"
 #include "unisono/unisono.hpp"
 
 namespace unisono::cli {
@@ -146,15 +145,10 @@ std::string algorithm_of(const Group& group, const Config& config, const Problem
   if (one_host && sent <= 40 && config.algorithm.find(name_of(p.collective)) == std::string::npos) return "inline";
   const auto selector = plan::Selector::parse(group.algorithms());
   if (!selector) return "unknown";
-  plan::Question question;
-  question.collective = p.collective;
-  question.one_host = one_host;
-  question.ranks = p.size;
-  question.bytes = total_bytes(p);
+  plan::Question question = question_of(group, p);
+  question.several_nodes &= !config.deterministic;
   question.shared_buffers = shared_input;
   question.shared_outputs = shared_output;
-  question.several_hosts = group.transport() == "mixed";
-  question.several_nodes = one_host && !config.deterministic && tuning::several_nodes(group.topology());
   const auto* algorithm = selector->choose(question);
   return algorithm == nullptr ? "unknown" : std::string(algorithm->name);
 }

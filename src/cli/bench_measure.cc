@@ -8,7 +8,20 @@
 #include <span>
 #include <vector>
 
+#include "tuning/topology.h"
+
 namespace unisono::cli {
+
+plan::Question question_of(const Group& group, const Problem& problem) {
+  plan::Question question;
+  question.collective = problem.collective;
+  question.one_host = group.transport() == "shm" || group.transport() == "inproc";
+  question.ranks = problem.size;
+  question.bytes = total_bytes(problem);
+  question.several_hosts = group.transport() == "mixed";
+  question.several_nodes = question.one_host && tuning::several_nodes(group.topology());
+  return question;
+}
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/bench_values.h"
+#include "plan/select.h"
 #include "unisono/group.hpp"
 
 namespace unisono::cli {
@@ -44,6 +45,9 @@ class BenchMemory {
   std::optional<Block> input_, output_;
   std::size_t input_bytes_ = 0, output_bytes_ = 0;
 };
+
+/// What the group asks its table about that problem, with buffers of which nobody shares anything.
+plan::Question question_of(const Group& group, const Problem& problem);
 
 struct MeasureOptions {
   std::string algorithm;                   ///< empty: the group's table

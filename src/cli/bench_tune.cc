@@ -95,14 +95,8 @@ class Tuner {
   /// What can run: with shared buffers the algorithms that need them against the one that private buffers get.
   TunePoint candidates_of(const Problem& p, bool shared) const {
     TunePoint point{p.collective, total_bytes(p), shared, {}, 0, 0, 0};
-    plan::Question question;
-    question.collective = p.collective;
-    question.one_host = one_host_;
-    question.ranks = p.size;
-    question.bytes = point.bytes;
+    plan::Question question = question_of(group_, p);
     question.shared_buffers = question.shared_outputs = shared;
-    question.several_hosts = place_of(group_) == "hosts";
-    question.several_nodes = place_of(group_) == "nodes";
     const plan::Algorithm* in_force = selector_.choose(question);
     plan::Question possible = question;
     possible.peer_memory = one_host_;  // a group that may not says so when it is tried
