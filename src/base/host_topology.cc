@@ -64,6 +64,12 @@ std::string to_text(const HostTopology& topology) {
   return text;
 }
 
+Result<HostTopology> host_topology(const std::string& pretended) {
+  if (pretended.empty()) return this_host_topology();
+  auto topology = synthetic_topology(pretended);
+  return topology ? topology : Result<HostTopology>(topology.status().with_context("UNISONO_TOPOLOGY"));
+}
+
 std::vector<int> usable_cpus() {
   std::vector<cpu_set_t> mask(kMostCpus / CPU_SETSIZE);
   const std::size_t bytes = mask.size() * sizeof(cpu_set_t);

@@ -49,6 +49,9 @@ const Result<HostTopology>& this_host_topology();
 /// A topology that is not there, in hwloc's syntax: "pack:2 numa:1 core:64 pu:1".
 Result<HostTopology> synthetic_topology(const std::string& description);
 
+/// This host's, or the one that `pretended` describes (UNISONO_TOPOLOGY, which errors then name) if it is not empty.
+Result<HostTopology> host_topology(const std::string& pretended);
+
 /// Whether hwloc is part of this build.
 bool has_hwloc() noexcept;
 

@@ -30,6 +30,11 @@ NodeCores node_of(int number, std::vector<int> cpus) {
   return node;
 }
 
+/// Whether ranks may be bound at all: where not, nobody asks for the host's nodes, which takes milliseconds.
+bool looks_at_nodes(BindMode mode, int ranks) {
+  return mode != BindMode::none && (mode != BindMode::automatic || ranks >= kBindFrom);
+}
+
 std::vector<int> processors_of(std::span<const std::vector<int>> cores) {
   std::vector<int> all;
   for (const auto& core : cores) all.insert(all.end(), core.begin(), core.end());
@@ -116,8 +121,7 @@ std::optional<BindMode> bind_mode_from_name(std::string_view name) {
 }
 
 Result<RankBinding> bind_ranks(BindMode mode, int ranks, std::span<const NodeCores> nodes) {
-  if (mode == BindMode::automatic) mode = nodes.size() > 1 && ranks >= kBindFrom ? BindMode::node : BindMode::none;
-  if (mode == BindMode::none) return RankBinding{};
+  if (!looks_at_nodes(mode, ranks) || (mode == BindMode::automatic && nodes.size() < 2)) return RankBinding{};
   return mode == BindMode::core ? by_core(ranks, nodes) : Result(by_node(ranks, nodes));
 }
 
@@ -133,15 +137,11 @@ std::vector<NodeCores> cores_by_node(const HostTopology& topology, std::span<con
 }
 
 Result<RankBinding> plan_binding(BindMode mode, int ranks, const std::string& pretended) {
-  if (mode == BindMode::none) return RankBinding{};
-  if (mode == BindMode::automatic && ranks < kBindFrom) return RankBinding{};
-  const auto topology = pretended.empty() ? this_host_topology() : synthetic_topology(pretended);
-  if (!topology) {
-    const Status why = topology.status().with_context(pretended.empty() ? "the host's NUMA nodes" : "UNISONO_TOPOLOGY");
-    if (mode == BindMode::automatic && pretended.empty())
-      return RankBinding{{}, fmt::format("ranks are bound to no NUMA node: {}", why.message())};
-    return why;
-  }
+  if (!looks_at_nodes(mode, ranks)) return RankBinding{};
+  const auto topology = host_topology(pretended);
+  if (!topology && mode == BindMode::automatic && pretended.empty())
+    return RankBinding{{}, fmt::format("ranks are bound to no NUMA node: {}", topology.status().message())};
+  if (!topology) return topology.status();
   const std::vector<int> usable = usable_cpus();
   if (usable.empty()) return Status::invalid("the system does not say on which processors this process may run");
   return bind_ranks(mode, ranks, cores_by_node(*topology, usable));

@@ -8,15 +8,13 @@ namespace {
 
 /// None when nobody can tell.
 std::optional<HostTopology> topology_of(const Config& config, const Logger& log) {
+  const auto topology = host_topology(config.topology);
   if (!config.topology.empty()) {
-    const auto pretended = synthetic_topology(config.topology);
-    if (!pretended) throw_status(pretended.status().with_context("UNISONO_TOPOLOGY"));
-    log.warn(fmt::format("the host's NUMA nodes are those of UNISONO_TOPOLOGY, not its own: {}", to_text(*pretended)));
-    return *pretended;
+    throw_status(topology.status());
+    log.warn(fmt::format("the host's NUMA nodes are those of UNISONO_TOPOLOGY, not its own: {}", to_text(*topology)));
   }
-  const auto& found = this_host_topology();
-  if (found) return *found;
-  log.warn(fmt::format("memory is placed on no NUMA node in particular: {}", found.status().message()));
+  if (topology) return *topology;
+  log.warn(fmt::format("memory is placed on no NUMA node in particular: {}", topology.status().message()));
   return std::nullopt;
 }
 
