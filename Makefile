@@ -70,7 +70,7 @@ docs: build ## write the list of algorithms into docs/algorithms.md
 
 .PHONY: bench-compare
 bench-compare: $(STAMPS)/torch-backend ## measure unisono beside Gloo, Open MPI and MPICH (installs them)
-	@tools/install_deps.sh --peers
+	@bench/compare --install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bench/compare
 
 .PHONY: clean

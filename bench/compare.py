@@ -2,9 +2,9 @@
 
 Every library is driven by a program of ours that measures in the same way: buffers touched beforehand, in place, as
 many calls as fit into the same time, per call the time of the slowest rank, the median over calls. The libraries take
-turns within each round, so that whatever else the machine does falls on all of them; the figure is the median over
-rounds.
-Writes results.json, results.md and bandwidth.png. The exit status is 1 when unisono misses a floor.
+turns within each round, so that whatever else the machine does falls on all of them; a time is the median over rounds,
+a ratio the median of the ratios of each round.
+Writes results.json, results.md and bandwidth.png. The exit status is 1 when unisono misses a bar.
 """
 
 import argparse
@@ -15,15 +15,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import all_reduce
 import collectives
 import libraries
 import network
 import report
+import resources
 import torch_pair
-from libraries import Peer, Sample
+from figures import Figures
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = (*libraries.NAMES, torch_pair.NAME, collectives.NAME, *network.NAMES)
+NAMES = (*libraries.NAMES, torch_pair.NAME, collectives.NAME, *network.NAMES, resources.NAME)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -56,7 +58,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--ranks", type=rank_list, default=[2, 4], help="numbers of ranks, such as 2,4")
+    parser.add_argument("--ranks", type=rank_list, default=[2, 4, 8], help="numbers of ranks (default 2,4,8)")
     parser.add_argument("--sizes", type=size_list, help="bytes of the buffer, such as 8,64K,1M,64M")
     parser.add_argument("--rounds", type=int, help="turns of every library (default 5, with --quick 1)")
     parser.add_argument("--seconds", type=float, help="of calls a size and turn (default 0.5, with --quick 0.15)")
@@ -90,41 +92,23 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def install() -> None:
-    """The peers: Debian's MPIs, and torch with what the plot needs, for exactly the versions that are compared."""
+    """The peers: Debian's MPIs, mpi4py, torch, and what the plot needs, in exactly the versions that are compared."""
     subprocess.run([ROOT / "tools" / "install_deps.sh", "--peers"], check=True)
-    if libraries.find_python("torch", "matplotlib") is None:
-        venv = ROOT / "build" / "peers" / "venv"
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-        requirements = ROOT / "tools" / "requirements-torch.txt"
-        subprocess.run([venv / "bin" / "pip", "install", "-q", "-r", requirements, "numpy", "matplotlib"], check=True)
+    venv = ROOT / "build" / "peers" / "venv"
+    for modules, names in ((("torch", "matplotlib"), ("torch", "peers")), (("mpi4py", "numpy"), ("peers",))):
+        if libraries.find_python(*modules) is None:
+            subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+            files = [part for name in names for part in ("-r", ROOT / "tools" / f"requirements-{name}.txt")]
+            subprocess.run([venv / "bin" / "pip", "install", "-q", *files], check=True)
     print("bench/compare: the peers are installed")
 
 
-def run_rounds(present: list[Peer], args: argparse.Namespace) -> list[Sample]:
-    """All turns of all libraries; a library that fails is left out from then on, with its reason."""
-    samples: list[Sample] = []
-    for turn in range(args.rounds):
-        for ranks in args.ranks:
-            for peer in present:
-                if peer.reason:
-                    continue
-                print(f"round {turn + 1}/{args.rounds}, {ranks} ranks: {peer.title}", file=sys.stderr, flush=True)
-                sizes = [8] if peer.name == "python" else args.sizes
-                try:
-                    samples += peer.run(ranks, sizes, args.seconds)
-                except libraries.LibraryError as failure:
-                    peer.reason = str(failure)
-                    print(f"  failed: {peer.reason}", file=sys.stderr)
-    return samples
-
-
-def combine(samples: list[Sample]) -> list[dict]:
+def combine(figures: Figures) -> list[dict]:
     """The median over rounds of each library, number of ranks and size, with the extremes."""
-    groups: dict[tuple[str, int, int], list[float]] = {}
-    for sample in samples:
-        groups.setdefault((sample.peer, sample.ranks, sample.bytes), []).append(sample.time_us)
     rows = []
-    for (peer, ranks, size), times in groups.items():
+    for (where, peer, ranks, size), times in figures.times.items():
+        if where != all_reduce.NAME:
+            continue
         time_us = statistics.median(times)
         row = {"library": peer, "ranks": ranks, "bytes": size, "time_us": round(time_us, 4)}
         row |= {
@@ -160,9 +144,11 @@ def main() -> int:
         if peer.reason:
             print(f"{peer.title}: SKIPPED: {peer.reason}", file=sys.stderr)
     machine = report.describe_machine()
-    rows = combine(run_rounds(all_peers, args))
+    figures = all_reduce.measure(all_peers, args)
+    figures.reasons |= {name: "left out by --only" for name in NAMES if name not in wanted}
     pairs = measure_torch(args) if torch_pair.NAME in wanted else []
     others = collectives.measure(args) if collectives.NAME in wanted else []
+    means = resources.measure(args) if resources.NAME in wanted else []
     sockets = network.measure(args, [name for name in network.NAMES if name in wanted])
     result = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -170,11 +156,12 @@ def main() -> int:
         "rounds": args.rounds,
         "seconds": args.seconds,
         "libraries": {p.name: {"title": p.title, "version": p.version, "skipped": p.reason or None} for p in all_peers},
-        "rows": rows,
+        "rows": combine(figures),
         "torch": pairs,
         "collectives": others,
         "network": sockets,
-        "floors": report.check_floors(rows, {p.name: p.reason for p in all_peers}),
+        "bars": [figures.row(bar) for bar in all_reduce.BARS],
+        "resources": means,
     }
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -182,11 +169,12 @@ def main() -> int:
     text += torch_pair.to_markdown(pairs) if pairs else ""
     text += collectives.to_markdown(others) if others else ""
     text += network.to_markdown(sockets) if sockets else ""
+    text += resources.to_markdown(means) if means else ""
     (args.out / "results.md").write_text(text)
     print(text)
     missing = report.plot(result, args.out / "bandwidth.png")
     print(f"written: {args.out}/results.json, results.md" + (f"; no plot: {missing}" if missing else ", bandwidth.png"))
-    return 1 if any(floor["verdict"] == "FAIL" for floor in [*result["floors"], *pairs, *others, *sockets]) else 0
+    return 1 if any(floor["verdict"] == "FAIL" for floor in [*result["bars"], *pairs, *others, *sockets, *means]) else 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The libraries that are compared: how each is found, and how one turn of it is run. Their programs are in peers/."""
 
+import functools
 import json
 import os
 import shutil
@@ -13,7 +14,9 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).resolve().parent / "peers"
 ROOT = PROGRAMS.parent.parent
-NAMES = ("limit", "ordinary", "unisono", "private", "shared", "registered", "python", "gloo", "openmpi", "mpich")
+OURS = ("unisono", "private", "shared", "registered", "bf16", "f16", "python")
+NAMES = ("limit", "ordinary", *OURS, "mpi4py", "gloo", "openmpi", "mpich")
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 TIME_LIMIT = 600  # seconds of one turn; a hang is a failure
 
 
@@ -75,6 +78,7 @@ class Peer:
 
     name = ""
     title = ""
+    sizes: tuple[int, ...] = ()  # the only ones that it is measured at; empty: all
 
     def __init__(self) -> None:
         self.reason = ""
@@ -90,16 +94,27 @@ class Peer:
     def find(self) -> None:
         raise NotImplementedError
 
-    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+    def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
         raise NotImplementedError
+
+    def turn(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
+        """What it takes now; a library that fails is left out from then on, with its reason."""
+        wanted = [size for size in sizes if not self.sizes or size in self.sizes]
+        if self.reason or not wanted:
+            return []
+        try:
+            return self.run(ranks, wanted, seconds, collective)
+        except LibraryError as failure:
+            self.reason = str(failure)
+            print(f"  {self.title} failed: {failure}", file=sys.stderr)
+            return []
 
 
 class Unisono(Peer):
-    """Through `unisono bench`, in C++."""
+    """Through `unisono bench`, in C++; send through a program of its own."""
 
-    name = "unisono"
-    title = "unisono"
-    memory = "ordinary"
+    name, title = "unisono", "unisono"
+    options: tuple[str, ...] = ()  # more for `unisono bench`
 
     def __init__(self, command: Path | None) -> None:
         super().__init__()
@@ -115,53 +130,74 @@ class Unisono(Peer):
         )
         self.version = described.stdout.strip()
 
-    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+    def build(self, program: str) -> Path:
+        """A program of peers/ against the package beside the command."""
+        python = self.command.parent / "python"
+        code = "import importlib.util as u; print(u.find_spec('unisono').submodule_search_locations[0])"
+        package = Path(run_program([python, "-c", code]).strip())
+        built = ROOT / "build/peers" / program
+        built.parent.mkdir(parents=True, exist_ok=True)
+        use = ["-I", package / "include", "-L", package, f"-Wl,-rpath,{package}"]
+        run_program(["g++", "-O2", "-std=c++20", *use, "-o", built, PROGRAMS / f"{program}.cc", "-lunisono"])
+        return built
+
+    @functools.cached_property
+    def send(self) -> Path:
+        return self.build("unisono_send")
+
+    def command_line(self, sizes: list[int], seconds: float, file: Path, collective: str = "all_reduce") -> list[str]:
+        """Without the number of ranks, which a launcher may know."""
+        options = ["--sizes", ",".join(map(str, sizes)), "--seconds", str(seconds), "--json", str(file)]
+        return [str(self.command), "bench", collective, *options, *self.options]
+
+    def samples(self, file: Path, collective: str = "all_reduce") -> list[Sample]:
+        in_place = collective != "all_to_all"
+        rows = json.loads(file.read_text())
+        return [Sample(self.name, r["ranks"], r["bytes"], r["time_us"]) for r in rows if r["in_place"] == in_place]
+
+    def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
+        if collective == "send":
+            program = [self.send, str(seconds), *map(str, sizes)]
+            return parse_lines(self.name, run_program([self.command, "run", "-n", str(ranks), "--", *program]))
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows.json"
-            names = ",".join(str(size) for size in sizes)
-            run_program(
-                [
-                    self.command,
-                    "bench",
-                    "all_reduce",
-                    "-n",
-                    str(ranks),
-                    "--sizes",
-                    names,
-                    "--seconds",
-                    str(seconds),
-                    "--memory",
-                    self.memory,
-                    "--json",
-                    file,
-                ]
-            )
-            rows = json.loads(file.read_text())
-        return [Sample(self.name, row["ranks"], row["bytes"], row["time_us"]) for row in rows if row["in_place"]]
+            run_program([*self.command_line(sizes, seconds, file, collective), "-n", str(ranks)])
+            return self.samples(file, collective)
 
 
 class UnisonoPrivate(Unisono):
     """The same on memory that stays private: what a program has that makes a new array for every call."""
 
-    name = "private"
-    title = "unisono, private buffers"
-    memory = "private"
+    name, title = "private", "unisono, private buffers"
+    options = ("--memory", "private")
 
 
 class UnisonoShared(Unisono):
     """The same on buffers from Group::allocate, which copies nothing."""
 
-    name = "shared"
-    title = "unisono, shared buffers"
-    memory = "shared"
+    name, title = "shared", "unisono, shared buffers"
+    options = ("--memory", "shared")
 
 
 class UnisonoRegistered(Unisono):
     """The same on ordinary memory that was registered."""
 
-    name = "registered"
-    title = "unisono, registered buffers"
-    memory = "registered"
+    name, title = "registered", "unisono, registered buffers"
+    options = ("--memory", "registered")
+
+
+class UnisonoBf16(Unisono):
+    """As many bytes of bf16."""
+
+    name, title, sizes = "bf16", "unisono, bf16", (64 << 20,)
+    options = ("--dtype", "bf16")
+
+
+class UnisonoF16(Unisono):
+    """As many bytes of f16."""
+
+    name, title, sizes = "f16", "unisono, f16", (64 << 20,)
+    options = ("--dtype", "f16")
 
 
 class Limit(Peer):
@@ -169,6 +205,7 @@ class Limit(Peer):
 
     name = "limit"
     title = "limit of memory"
+    least = 1 << 16  # bytes; below, it would time how its threads meet
 
     @property
     def program(self) -> Path:
@@ -182,11 +219,8 @@ class Limit(Peer):
         source = PROGRAMS / f"{self.name}.cc"
         run_program([compiler, "-O3", "-march=native", "-std=c++20", "-pthread", "-o", self.program, source])
 
-    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
-        return self.run_named("all_reduce", ranks, sizes, seconds)
-
-    def run_named(self, collective: str, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
-        large = [str(size) for size in sizes if size >= 1 << 16]  # below, it would time how its threads meet
+    def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
+        large = [str(size) for size in sizes if size >= self.least]
         if not large:
             return []
         return parse_lines(self.name, run_program([self.program, collective, str(ranks), str(seconds), *large]))
@@ -202,8 +236,7 @@ class Ordinary(Limit):
 class UnisonoPython(Peer):
     """The same from Python on a NumPy array, at 8 bytes only: what the interpreter adds."""
 
-    name = "python"
-    title = "unisono (Python)"
+    name, title, sizes = "python", "unisono (Python)", (8,)
 
     def __init__(self, command: Path | None, python: Path | None) -> None:
         super().__init__()
@@ -220,10 +253,30 @@ class UnisonoPython(Peer):
         except LibraryError as failure:
             raise LibraryError(f"{self.python} cannot import unisono and numpy ({failure})") from None
 
-    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+    def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
         program = [self.python, PROGRAMS / "unisono_numpy.py", str(seconds), *map(str, sizes)]
         command = [self.unisono.command, "run", "-n", str(ranks), "--", *program]
         return parse_lines(self.name, run_program(command))
+
+
+class Mpi4py(Peer):
+    """Open MPI on a NumPy array, from Python."""
+
+    name, title, sizes = "mpi4py", "mpi4py over Open MPI", (8,)
+
+    def find(self) -> None:
+        if shutil.which("mpirun.openmpi") is None:
+            raise LibraryError("no mpirun.openmpi: bench/compare --install")
+        self.python = find_python("mpi4py", "numpy")
+        if self.python is None:
+            raise LibraryError("no Python with mpi4py: bench/compare --install")
+        code = "import mpi4py; print(mpi4py.__version__)"
+        self.version = run_program([self.python, "-c", code]).strip()
+
+    def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
+        program = [self.python, PROGRAMS / "mpi4py_all_reduce.py", str(seconds), *map(str, sizes)]
+        command = ["mpirun.openmpi", "--oversubscribe", "-np", str(ranks), *program]
+        return parse_lines(self.name, run_program(command, AS_ROOT | {"MPI4PY_MPIABI": "openmpi"}))
 
 
 class Gloo(Peer):
@@ -242,7 +295,7 @@ class Gloo(Peer):
             raise LibraryError("no Python with torch: bench/compare --install, or --torch-python PATH")
         self.version = "torch " + run_program([self.python, "-c", "import torch; print(torch.__version__)"]).strip()
 
-    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+    def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
         with tempfile.TemporaryDirectory() as folder:
             command = [str(self.python), str(PROGRAMS / "gloo_all_reduce.py"), str(seconds), *map(str, sizes)]
             common = os.environ | {"WORLD_SIZE": str(ranks), "INIT_FILE": f"{folder}/store", "GLOO_SOCKET_IFNAME": "lo"}
@@ -295,10 +348,7 @@ class Mpi(Peer):
         lines = run_program([launcher, "--version"], self.environment).splitlines()
         self.version = next((line.split()[-1] for line in lines if "Version:" in line or "(Open" in line), "")
 
-    def run(self, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
-        return self.run_named("all_reduce", ranks, sizes, seconds)
-
-    def run_named(self, collective: str, ranks: int, sizes: list[int], seconds: float) -> list[Sample]:
+    def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
         program = [self.program, collective, str(seconds), *map(str, sizes)]
         command = [f"mpirun.{self.name}", *self.launch, "-np", str(ranks), *program]
         return parse_lines(self.name, run_program(command, self.environment))
@@ -306,7 +356,6 @@ class Mpi(Peer):
 
 def make_all(args: Namespace) -> list[Peer]:
     """Every library, ready to be prepared."""
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return [
         Limit(),
         Ordinary(),
@@ -314,8 +363,11 @@ def make_all(args: Namespace) -> list[Peer]:
         UnisonoPrivate(args.unisono),
         UnisonoShared(args.unisono),
         UnisonoRegistered(args.unisono),
+        UnisonoBf16(args.unisono),
+        UnisonoF16(args.unisono),
         UnisonoPython(args.unisono, args.python),
+        Mpi4py(),
         Gloo(args.torch_python),
-        Mpi("openmpi", "Open MPI", ["--oversubscribe"], as_root),
+        Mpi("openmpi", "Open MPI", ["--oversubscribe"], AS_ROOT),
         Mpi("mpich", "MPICH", [], {}),
     ]

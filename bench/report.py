@@ -61,53 +61,25 @@ def find(rows: list[dict], library: str, ranks: int, size: int) -> float | None:
     return next((r["time_us"] for r in rows if (r["library"], r["ranks"], r["bytes"]) == (library, ranks, size)), None)
 
 
-def check_floors(rows: list[dict], reasons: dict[str, str]) -> list[dict]:
-    """Each floor with what was measured, by how much it is passed or missed, and the verdict."""
-
-    def floor(what: str, ours: tuple, theirs: tuple | None, limit: float, unit: str) -> dict:
-        """`limit`: at most so many us, or, beside a peer, at least so many times as fast."""
-        time = find(rows, *ours)
-        peer = find(rows, *theirs) if theirs else None
-        result = {"what": what, "limit": f"at {'least' if theirs else 'most'} {limit:g} {unit}"}
-        for library in [ours[0]] + ([theirs[0]] if theirs else []):
-            if find(rows, *(ours if library == ours[0] else theirs)) is None:
-                reason = (
-                    reasons.get(library, "left out by --only")
-                    or f"not measured with {ours[1]} ranks at {size_text(ours[2])}"
-                )
-                return result | {
-                    "measured": "-",
-                    "ratio": None,
-                    "verdict": "SKIPPED",
-                    "reason": f"{TITLES[library]}: {reason}",
-                }
-        if theirs:
-            speedup = peer / time
-            result |= {"measured": f"{speedup:.2f} {unit}", "ratio": round(speedup / limit, 3)}
-        else:
-            result |= {"measured": f"{time:.2f} {unit}", "ratio": round(limit / time, 3)}
-        return result | {"verdict": "PASS" if result["ratio"] >= 1 else "FAIL"}
-
-    return [
-        floor("2 ranks, 64 MiB, bandwidth", ("unisono", 2, LARGE), ("gloo", 2, LARGE), 3, "x Gloo"),
-        floor("2 ranks, 8 B, C++", ("unisono", 2, 8), None, 2, "us"),
-        floor("2 ranks, 8 B, Python", ("python", 2, 8), None, 10, "us"),
-        floor("4 ranks, 64 MiB, bandwidth", ("unisono", 4, LARGE), ("gloo", 4, LARGE), 3, "x Gloo"),
-        *(
-            floor(f"{n} ranks, 64 MiB, {kind} buffers", (kind, n, LARGE), ("limit", n, LARGE), 0.92, "x the limit")
-            for n in (2, 4, 8)
-            for kind in ("shared", "registered")
-        ),
-        floor("4 ranks, 8 B, speed", ("unisono", 4, 8), ("gloo", 4, 8), 20, "x Gloo"),
-    ]
-
-
-def floors_table(floors: list[dict]) -> list[str]:
-    lines = ["| floor | limit | measured | measured / limit | |", "|---|---|---|---|---|"]
-    for f in floors:
-        ratio = "-" if f["ratio"] is None else f"{f['ratio']:.2f}"
-        verdict = f["verdict"] + (f" ({f['reason']})" if "reason" in f else "")
-        lines.append(f"| {f['what']} | {f['limit']} | {f['measured']} | {ratio} | {verdict} |")
+def bars_table(rows: list[dict]) -> list[str]:
+    """Speed is the other's time over unisono's. The last column is how many times over the bar was reached."""
+    lines = ["| where | ranks | bytes | what | measured | against | measured | speed | bar | reached | |"]
+    lines.append("|---|---:|---:|---|---:|---|---:|---:|---:|---:|---|")
+    for r in rows:
+        least, most = r.get("least"), r.get("most")
+        bar = f"at least {least:.2f}" if least else f"at most {most:g} {r['unit']}" if most else "-"
+        measured = [f"{r[key]:.2f}" if key in r else "-" for key in ("measured", "theirs")]
+        marks = [f"{r[key]:.2f}" if r.get(key) is not None else "-" for key in ("speed", "ratio")]
+        cells = [
+            r["where"],
+            str(r["ranks"]),
+            size_text(r["bytes"]) if r["bytes"] else "-",
+            r["ours"],
+            measured[0],
+            r["against"] or "-",
+        ]
+        cells += [measured[1], marks[0], bar, marks[1], r["verdict"] + (f" ({r['reason']})" if "reason" in r else "")]
+        lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
@@ -152,7 +124,7 @@ def to_markdown(result: dict) -> str:
         python = find(result["rows"], "python", ranks, 8)
         if python is not None:
             lines += ["", f"From Python, 8 B: {python:.2f} us."]
-    lines += ["", "## Floors", "", *floors_table(result["floors"])]
+    lines += ["", "## Bars", "", *bars_table(result["bars"])]
     return "\n".join(lines) + "\n"
 
 
