@@ -24,7 +24,7 @@ class FasterWay {
   void note(std::size_t way, double time) noexcept { times_[way].add(time); }
 
  private:
-  static constexpr std::size_t kRecent = 7, kTryAgain = 16;
+  static constexpr std::size_t kRecent = 7, kTryAgain = 64;
 
   struct Times {
     std::array<double, kRecent> recent{};
