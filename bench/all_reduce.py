@@ -9,9 +9,11 @@ from argparse import Namespace
 
 from figures import Bar, Figures, by_turns, turns_of
 from libraries import Peer
+from report import LARGE
 
 NAME = "all_reduce"
-SMALL, MEDIUM, LARGER, LARGE = 64 << 10, 1 << 20, 16 << 20, 64 << 20
+RANKS = (2, 4, 8)  # unless others are asked for
+SMALL, MEDIUM, LARGER = 64 << 10, 1 << 20, 16 << 20
 PEERS = ("gloo", "openmpi", "mpich")
 BESIDE_LIMIT = turns_of(NAME)
 BARS = (
@@ -32,17 +34,23 @@ BARS = (
 )
 
 
+def beside_limit(peers: list[Peer], ranks: int) -> list[Peer]:
+    """Those that a bar compares in short turns, if what it compares them with is there, too."""
+    there = {peer.name for peer in peers if not peer.reason}
+    pairs = [{bar.ours, *bar.against} for bar in BARS if (bar.where, bar.ranks) == (BESIDE_LIMIT, ranks)]
+    names = {name for pair in pairs if pair <= there for name in pair}
+    return [peer for peer in peers if peer.name in names]
+
+
 def measure(peers: list[Peer], args: Namespace) -> Figures:
     """All turns of all libraries."""
     figures = Figures()
     for turn in range(args.rounds):
-        for ranks in args.ranks:
-            for peer in peers:
+        for ranks in args.ranks or RANKS:
+            for peer in (peer for peer in peers if not peer.reason):
                 print(f"round {turn + 1}/{args.rounds}, {ranks} ranks: {peer.title}", file=sys.stderr, flush=True)
                 figures.add(NAME, peer.turn(ranks, args.sizes, args.seconds))
             if LARGE in args.sizes:
-                bars = [bar for bar in BARS if (bar.where, bar.ranks) == (BESIDE_LIMIT, ranks)]
-                names = {name for bar in bars for name in (bar.ours, *bar.against)}
-                by_turns(figures, NAME, [peer for peer in peers if peer.name in names], ranks, LARGE, args.seconds)
+                by_turns(figures, NAME, beside_limit(peers, ranks), ranks, LARGE, args.seconds)
     figures.reasons = {peer.name: peer.reason for peer in peers if peer.reason}
     return figures

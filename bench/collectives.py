@@ -10,7 +10,7 @@ from libraries import Limit, Mpi, Ordinary, Peer, Unisono, make_all
 
 NAME = "collectives"
 ALL = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "send")
-RANKS = (2, 4)
+RANKS = (2, 4)  # unless others are asked for
 SIZES = {"send": [8, 64 << 10, 64 << 20]}
 COMMON_SIZES = [64 << 10, 1 << 20, 64 << 20]
 COLUMNS = ("unisono", "openmpi", "mpich", "limit", "ordinary")
@@ -31,8 +31,7 @@ def measure(args: Namespace) -> list[dict]:
     problems = [
         (collective, ranks)
         for collective in args.collectives
-        for ranks in ([2] if collective == "send" else args.ranks)
-        if ranks in RANKS
+        for ranks in ([2] if collective == "send" else args.ranks or RANKS)
     ]
     for turn in range(args.rounds):
         for collective, ranks in problems:

@@ -58,7 +58,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--ranks", type=rank_list, default=[2, 4, 8], help="numbers of ranks (default 2,4,8)")
+    parser.add_argument(
+        "--ranks", type=rank_list, help="numbers of ranks, such as 2,4 (default 2,4,8; other collectives and torch 2,4)"
+    )
     parser.add_argument("--sizes", type=size_list, help="bytes of the buffer, such as 8,64K,1M,64M")
     parser.add_argument("--rounds", type=int, help="turns of every library (default 5, with --quick 1)")
     parser.add_argument("--seconds", type=float, help="of calls a size and turn (default 0.5, with --quick 0.15)")
@@ -126,7 +128,7 @@ def measure_torch(args: argparse.Namespace) -> list[dict]:
     try:
         python = torch_pair.prepare(args.torch_python)
         print("torch.distributed over unisono and Gloo", file=sys.stderr, flush=True)
-        return torch_pair.measure(python, args.ranks, args.rounds, args.seconds, args.quick)
+        return torch_pair.measure(python, args.ranks or collectives.RANKS, args.rounds, args.seconds, args.quick)
     except libraries.LibraryError as failure:
         print(f"{torch_pair.NAME}: SKIPPED: {failure}", file=sys.stderr)
         return []

@@ -16,7 +16,6 @@ PROGRAMS = Path(__file__).resolve().parent / "peers"
 ROOT = PROGRAMS.parent.parent
 OURS = ("unisono", "private", "shared", "registered", "bf16", "f16", "python")
 NAMES = ("limit", "ordinary", *OURS, "mpi4py", "gloo", "openmpi", "mpich")
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 TIME_LIMIT = 600  # seconds of one turn; a hang is a failure
 
 
@@ -71,6 +70,16 @@ def parse_lines(peer: str, output: str) -> list[Sample]:
     """The rows that a program in peers/ prints."""
     rows = [json.loads(line[line.index("{") :]) for line in output.splitlines() if "{" in line]  # a launcher may prefix
     return [Sample(peer, row["ranks"], row["bytes"], row["time_us"]) for row in rows]
+
+
+def compile_program(compiler: str, source: str, *options: str | Path, name: str = "") -> Path:
+    """A program of peers/, built under its own name or another; options may name what it is linked with."""
+    if shutil.which(compiler) is None:
+        raise LibraryError(f"no {compiler}: bench/compare --install")
+    program = ROOT / "build/peers" / (name or Path(source).stem)
+    program.parent.mkdir(parents=True, exist_ok=True)
+    run_program([compiler, PROGRAMS / source, "-o", program, *options])
+    return program
 
 
 class Peer:
@@ -135,11 +144,8 @@ class Unisono(Peer):
         python = self.command.parent / "python"
         code = "import importlib.util as u; print(u.find_spec('unisono').submodule_search_locations[0])"
         package = Path(run_program([python, "-c", code]).strip())
-        built = ROOT / "build/peers" / program
-        built.parent.mkdir(parents=True, exist_ok=True)
-        use = ["-I", package / "include", "-L", package, f"-Wl,-rpath,{package}"]
-        run_program(["g++", "-O2", "-std=c++20", *use, "-o", built, PROGRAMS / f"{program}.cc", "-lunisono"])
-        return built
+        use = ["-I", package / "include", "-L", package, f"-Wl,-rpath,{package}", "-lunisono"]
+        return compile_program("g++", f"{program}.cc", "-O2", "-std=c++20", *use)
 
     @functools.cached_property
     def send(self) -> Path:
@@ -207,17 +213,9 @@ class Limit(Peer):
     title = "limit of memory"
     least = 1 << 16  # bytes; below, it would time how its threads meet
 
-    @property
-    def program(self) -> Path:
-        return ROOT / "build/peers" / self.name
-
     def find(self) -> None:
-        compiler = shutil.which("g++")
-        if compiler is None:
-            raise LibraryError("no g++")
-        self.program.parent.mkdir(parents=True, exist_ok=True)
-        source = PROGRAMS / f"{self.name}.cc"
-        run_program([compiler, "-O3", "-march=native", "-std=c++20", "-pthread", "-o", self.program, source])
+        options = ["-O3", "-march=native", "-std=c++20", "-pthread"]
+        self.program = compile_program("g++", f"{self.name}.cc", *options)
 
     def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
         large = [str(size) for size in sizes if size >= self.least]
@@ -265,8 +263,8 @@ class Mpi4py(Peer):
     name, title, sizes = "mpi4py", "mpi4py over Open MPI", (8,)
 
     def find(self) -> None:
-        if shutil.which("mpirun.openmpi") is None:
-            raise LibraryError("no mpirun.openmpi: bench/compare --install")
+        self.openmpi = openmpi()
+        self.openmpi.launcher()
         self.python = find_python("mpi4py", "numpy")
         if self.python is None:
             raise LibraryError("no Python with mpi4py: bench/compare --install")
@@ -275,8 +273,7 @@ class Mpi4py(Peer):
 
     def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
         program = [self.python, PROGRAMS / "mpi4py_all_reduce.py", str(seconds), *map(str, sizes)]
-        command = ["mpirun.openmpi", "--oversubscribe", "-np", str(ranks), *program]
-        return parse_lines(self.name, run_program(command, AS_ROOT | {"MPI4PY_MPIABI": "openmpi"}))
+        return parse_lines(self.name, self.openmpi.job(ranks, program))
 
 
 class Gloo(Peer):
@@ -336,22 +333,35 @@ class Mpi(Peer):
         super().__init__()
         self.name, self.title = name, title
         self.launch, self.environment = launch, environment
-        self.program = ROOT / "build" / "peers" / f"collective_{name}"
 
     def find(self) -> None:
-        compiler, launcher = f"mpicc.{self.name}", f"mpirun.{self.name}"
-        for tool in (compiler, launcher):
-            if shutil.which(tool) is None:
-                raise LibraryError(f"no {tool}: bench/compare --install")
-        self.program.parent.mkdir(parents=True, exist_ok=True)
-        run_program([compiler, "-O2", "-o", self.program, PROGRAMS / "mpi_collective.c"])
-        lines = run_program([launcher, "--version"], self.environment).splitlines()
+        self.program = self.build("mpi_collective")
+        lines = run_program([self.launcher(), "--version"], self.environment).splitlines()
         self.version = next((line.split()[-1] for line in lines if "Version:" in line or "(Open" in line), "")
 
+    def launcher(self) -> str:
+        found = f"mpirun.{self.name}"
+        if shutil.which(found) is None:
+            raise LibraryError(f"no {found}: bench/compare --install")
+        return found
+
+    def build(self, program: str) -> Path:
+        """A program of peers/ against this library."""
+        return compile_program(f"mpicc.{self.name}", f"{program}.c", "-O2", name=f"{program}_{self.name}")
+
+    def job(self, ranks: int, program: list[str | Path]) -> str:
+        """What the ranks of a job printed."""
+        return run_program([self.launcher(), *self.launch, "-np", str(ranks), *program], self.environment)
+
     def run(self, ranks: int, sizes: list[int], seconds: float, collective: str = "all_reduce") -> list[Sample]:
-        program = [self.program, collective, str(seconds), *map(str, sizes)]
-        command = [f"mpirun.{self.name}", *self.launch, "-np", str(ranks), *program]
-        return parse_lines(self.name, run_program(command, self.environment))
+        return parse_lines(self.name, self.job(ranks, [self.program, collective, str(seconds), *map(str, sizes)]))
+
+
+def openmpi(title: str = "Open MPI", *options: str) -> Mpi:
+    """Debian's, for more ranks than cores, and for mpi4py, which would take any MPI that it finds."""
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment = as_root | {"MPI4PY_MPIABI": "openmpi"}
+    return Mpi("openmpi", title, ["--oversubscribe", *options], environment)
 
 
 def make_all(args: Namespace) -> list[Peer]:
@@ -368,6 +378,6 @@ def make_all(args: Namespace) -> list[Peer]:
         UnisonoPython(args.unisono, args.python),
         Mpi4py(),
         Gloo(args.torch_python),
-        Mpi("openmpi", "Open MPI", ["--oversubscribe"], AS_ROOT),
+        openmpi(),
         Mpi("mpich", "MPICH", [], {}),
     ]

@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,17 +68,13 @@ class UnisonoTcp(libraries.Unisono):
 def openmpi_tcp() -> libraries.Mpi:
     """Open MPI that may use nothing but sockets."""
     only_tcp = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
-    return libraries.Mpi("openmpi", "Open MPI over TCP", ["--oversubscribe", *only_tcp], libraries.AS_ROOT)
+    return libraries.openmpi("Open MPI over TCP", *only_tcp)
 
 
 def build_exchange() -> None:
     """The programs of plain sockets."""
-    if shutil.which("g++") is None:
-        raise LibraryError("no g++")
     for program in (EXCHANGE, MESH):
-        program.parent.mkdir(parents=True, exist_ok=True)
-        source = libraries.PROGRAMS / f"{program.name}.cc"
-        libraries.run_program(["g++", "-O2", "-std=c++20", "-o", program, source])
+        libraries.compile_program("g++", f"{program.name}.cc", "-O2", "-std=c++20")
 
 
 def measure_tcp(args: argparse.Namespace, figures: Figures) -> None:

@@ -5,16 +5,14 @@ memory   what a rank has of staging when everybody has talked with everybody, an
 """
 
 import json
-import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
 
 import libraries
 import report
 from figures import Bar, Figures
-from libraries import AS_ROOT, PROGRAMS, LibraryError, Sample
+from libraries import PROGRAMS, LibraryError, Sample
 
 NAME = "resources"
 START, STAGING, SECOND = "start to first all_reduce", "staging of a rank", "a second group adds"
@@ -27,38 +25,58 @@ BARS = (
 )
 
 
-def latest(name: str, ranks: int, command: list, environment: dict[str, str] | None = None) -> list[Sample]:
-    """Of a job whose ranks print when they have done their first all_reduce, on the clock that Python has, too."""
-    begin = time.clock_gettime(time.CLOCK_MONOTONIC)
-    output = libraries.run_program(command, environment)
+def parse_ends(name: str, ranks: int, begin: float, output: str) -> list[Sample]:
+    """Of a job whose ranks have printed when they had done their first all_reduce, on the clock of `begin`."""
     ends = [json.loads(line[line.index("{") :])["end"] for line in output.splitlines() if "{" in line]
     if len(ends) != ranks:
         raise LibraryError(f"{name}: {len(ends)} of {ranks} ranks have said when they were done")
     return [Sample(name, ranks, 8, 1e6 * (max(ends) - begin))]
 
 
-def measure_start(unisono: libraries.Unisono, args: Namespace, figures: Figures) -> None:
-    """Both by turns; without Open MPI there is nothing to compare with."""
-    program = unisono.build("unisono_start")
-    jobs: list[Callable[[], list[Sample]]] = [
-        lambda: latest("unisono", 8, [unisono.command, "run", "-n", "8", "--", program])
-    ]
-    try:
-        mpi = libraries.ROOT / "build/peers/mpi_start"
-        libraries.run_program(["mpicc.openmpi", "-O2", "-o", mpi, PROGRAMS / "mpi_start.c"])
-        launch = ["mpirun.openmpi", "--oversubscribe", "-np", "8", mpi]
-        jobs.append(lambda: latest("openmpi", 8, launch, AS_ROOT))
-    except LibraryError as failure:
-        figures.reasons["openmpi"] = str(failure)
+class UnisonoStart(libraries.Unisono):
+    """A job of unisono_start."""
+
+    def find(self) -> None:
+        super().find()
+        self.program = self.build("unisono_start")
+
+    def run(self, ranks: int, *_: object) -> list[Sample]:
+        begin = time.clock_gettime(time.CLOCK_MONOTONIC)
+        output = libraries.run_program([self.command, "run", "-n", str(ranks), "--", self.program])
+        return parse_ends(self.name, ranks, begin, output)
+
+
+class OpenMpiStart(libraries.Peer):
+    """A job of mpi_start."""
+
+    name, title = "openmpi", "Open MPI"
+
+    def find(self) -> None:
+        self.mpi = libraries.openmpi()
+        self.program = self.mpi.build("mpi_start")
+
+    def run(self, ranks: int, *_: object) -> list[Sample]:
+        begin = time.clock_gettime(time.CLOCK_MONOTONIC)
+        return parse_ends(self.name, ranks, begin, self.mpi.job(ranks, [self.program]))
+
+
+def measure_start(args: Namespace, figures: Figures) -> None:
+    """Both by turns."""
+    peers: list[libraries.Peer] = [UnisonoStart(args.unisono), OpenMpiStart()]
+    for peer in peers:
+        peer.prepare()
     for turn in range(args.rounds):
         print(f"{NAME}: start, round {turn + 1}/{args.rounds}", file=sys.stderr, flush=True)
         for _ in range(STARTS):
-            for job in jobs:
-                figures.add(START, job())
+            for peer in peers:
+                figures.add(START, peer.turn(8, [8], args.seconds))
+    figures.reasons |= {peer.name: peer.reason for peer in peers if peer.reason}
 
 
-def measure_memory(unisono: libraries.Unisono, args: Namespace, figures: Figures) -> None:
+def measure_memory(args: Namespace, figures: Figures) -> None:
     """Once: pages are not noisy."""
+    unisono = libraries.Unisono(args.unisono)
+    unisono.find()
     python = args.python or unisono.command.parent / "python"
     for ranks in (2, 8, 64):
         print(f"{NAME}: memory, {ranks} ranks", file=sys.stderr, flush=True)
@@ -71,12 +89,11 @@ def measure_memory(unisono: libraries.Unisono, args: Namespace, figures: Figures
 
 def measure(args: Namespace) -> list[dict]:
     """A row for each bar."""
-    figures, unisono = Figures(), libraries.Unisono(args.unisono)
+    figures = Figures()
+    measure_start(args, figures)
     try:
-        unisono.find()
-        measure_start(unisono, args, figures)
-        measure_memory(unisono, args, figures)
-    except (LibraryError, subprocess.SubprocessError) as failure:
+        measure_memory(args, figures)
+    except LibraryError as failure:
         print(f"{NAME}: SKIPPED: {failure}", file=sys.stderr)
         figures.reasons["unisono"] = str(failure)
     return [figures.row(bar) for bar in BARS]

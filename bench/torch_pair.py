@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import libraries
@@ -55,7 +56,7 @@ def run(python: Path, ranks: int, arguments: list[str]) -> list[dict]:
         return [json.loads(line) for line in logs[0].read_text().splitlines() if line.startswith("{")]
 
 
-def measure(python: Path, all_ranks: list[int], rounds: int, seconds: float, quick: bool) -> list[dict]:
+def measure(python: Path, all_ranks: Sequence[int], rounds: int, seconds: float, quick: bool) -> list[dict]:
     """Every row: the median over rounds, and by how much it passes its floor (`ratio`)."""
     found: dict[tuple[str, int, int], list[dict]] = {}
     for _ in range(rounds):

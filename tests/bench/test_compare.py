@@ -91,6 +91,18 @@ def test_short_turns_go_forwards_and_backwards_and_stay_apart_from_rounds(bench:
     assert figures.of("gather, by turns", "a", 2, 64) == [1, 4, 5, 8, 9, 12, 13]
 
 
+def test_only_what_has_a_partner_takes_short_turns(bench: Any) -> None:
+    def turns(*names: str, reason: str = "") -> list[str]:
+        peers = [bench("libraries").Peer() for _ in names]
+        for peer, name in zip(peers, names, strict=True):
+            peer.name, peer.reason = name, reason if name == "limit" else ""
+        return [peer.name for peer in bench("all_reduce").beside_limit(peers, 2)]
+
+    assert turns("unisono", "openmpi", "shared") == []
+    assert turns("unisono", "openmpi", "shared", "limit", "bf16") == ["unisono", "shared", "limit", "bf16"]
+    assert turns("unisono", "shared", "limit", "bf16", reason="no g++") == ["unisono", "bf16"]
+
+
 def test_a_short_run_writes_what_it_measured(tmp_path: Path) -> None:
     only = ["--only", "unisono,shared", "--ranks", "2", "--sizes", "8,64K", "--rounds", "1", "--seconds", "0.02"]
     command: list[str | Path] = [sys.executable, BENCH / "compare.py", *only, "--out", tmp_path]
