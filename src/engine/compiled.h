@@ -21,6 +21,7 @@ struct Compiled {
   /// Of each step: how many behind it in its lane copy from the same place, so that they may go through it together.
   std::vector<std::uint32_t> alike;
   std::vector<std::uint32_t> ordinals;  ///< for send and recv: which message of its channel between the two ranks
+  std::int32_t joint_reduction = -1;    ///< of a joint plan: the step that others do a part of; -1: it has copies
   std::vector<std::int32_t> sends_to;   ///< ranks that this rank sends to, ascending
 
   /// That step, and those behind it that are alike.

@@ -112,26 +112,27 @@ void Domain::signal_done(std::uint64_t count) noexcept {
   wake_all();
 }
 
-JointCopy Domain::offer(std::uint64_t sequence, const Offer& what) noexcept {
+JointRecord& Domain::offer(std::uint64_t sequence, const Offer& what) noexcept {
   // Nobody looks at it for the operation before the last one any more: whoever has begun the last one has ended that.
-  OfferedCopy& offered = own_->offered[sequence & 1];
+  OfferedWork& offered = own_->offered[sequence & 1];
   offered.offer = what;
-  offered.copy.bytes = what.bytes;
-  offered.copy.slice = JointCopy::slice_for(what.bytes);
-  offered.copy.owner_in_front = 1;
-  offered.copy.copied.store(0, std::memory_order_relaxed);
-  offered.copy.claims.store(0, std::memory_order_relaxed);
+  offered.work.bytes = what.bytes;
+  offered.work.slice = what.slice;
+  offered.work.owner_in_front = 1;
+  offered.work.finished.store(0, std::memory_order_relaxed);
+  offered.work.claims.store(0, std::memory_order_relaxed);
   offered.sequence.store(sequence, std::memory_order_seq_cst);
-  wake(what.partner);
-  return {offered.copy, JointCopy::Side::owner};
+  what.partner == Offer::kAnyone ? wake_all() : wake(what.partner);
+  return offered.work;
 }
 
-OfferedCopy* Domain::offered(int q, std::uint64_t sequence) noexcept {
-  const OfferedCopy& there = control_[q]->offered[sequence & 1];
-  if (there.sequence.load(std::memory_order_acquire) != sequence || there.offer.partner != rank_) return nullptr;
+OfferedWork* Domain::offered(int q, std::uint64_t sequence) noexcept {
+  const OfferedWork& there = control_[q]->offered[sequence & 1];
+  if (there.sequence.load(std::memory_order_acquire) != sequence) return nullptr;
+  if (there.offer.partner != rank_ && there.offer.partner != Offer::kAnyone) return nullptr;
   const auto within = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&there) -
                                                  reinterpret_cast<const std::byte*>(control_[q]));
-  return reinterpret_cast<OfferedCopy*>(buffer(q, control_offsets_[q] + within, sizeof(OfferedCopy), true));
+  return reinterpret_cast<OfferedWork*>(buffer(q, control_offsets_[q] + within, sizeof(OfferedWork), true));
 }
 
 void Domain::give_up(std::uint64_t sequence) noexcept {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/joint_copy.h"
+#include "engine/joint_work.h"
 #include "engine/signature.h"
 #include "engine/stage_pool.h"
 #include "engine/stage_ring.h"
@@ -40,27 +40,31 @@ struct alignas(64) Counter {
   std::atomic<std::uint64_t> value;
 };
 
-/// A copy between the rank's memory and that of rank `partner`, who may do a part of it while it waits for the rank.
+/// Work of which others may do a part while they wait for the rank.
 struct Offer {
-  std::uint64_t mine = 0, theirs = 0;  ///< where that is in the segments of the rank and of the partner
-  std::uint64_t bytes = 0;
+  /// Who may: a rank between whose memory and the rank's it is a copy, or kAnyone, for the rank's reduction.
   std::int32_t partner = 0;
-  bool to_partner = false;  ///< else from it
-  bool around = false;      ///< stored around the caches
+  std::uint64_t bytes = 0, slice = 0;
+  std::uint64_t mine = 0, theirs = 0;  ///< of a copy: where that is in the segments of the rank and of the partner
+  bool to_partner = false;             ///< else from it
+  bool around = false;                 ///< stored around the caches
+
+  static constexpr std::int32_t kAnyone = -1;
 };
 
 /// Two of them are used in turn, as lines are.
-struct alignas(64) OfferedCopy {
+struct alignas(64) OfferedWork {
   std::atomic<std::uint64_t> sequence{0};  ///< of the operation; set when all else is
   Offer offer;
-  alignas(64) JointCopyRecord copy;  ///< changed by both
+  alignas(64) JointRecord work;  ///< changed by all
 };
 
 struct ControlBlock {
   Line line[2];
-  OfferedCopy offered[2];
+  OfferedWork offered[2];
   Counter channel[kChannels];
   Counter done;
+  Counter helps;  ///< 1 + the rank of whose offered reduction this rank does a piece; 0: of nobody's
   Counter reach;  ///< of the rank: 0 not known yet, 1 not all peers' memory can be read, 2 it can
   Counter quit;   ///< the rank has given up all operations up to this one: it touches nobody's memory for them any more
   Counter left;   ///< 1: the rank has left the group: it will read nobody's stage again
@@ -133,13 +137,19 @@ class Domain final : private StageHolder {
     return control_[q]->quit.value.load(std::memory_order_seq_cst) >= sequence;
   }
 
-  // --- copies that two ranks do together ----------------------------------------------------------------------------
-  /// This rank's side of it, not opened yet. One an operation.
-  JointCopy offer(std::uint64_t sequence, const Offer& what) noexcept;
-  /// What rank q has offered to this rank in the operation; nullptr: nothing yet, or it cannot be mapped.
-  OfferedCopy* offered(int q, std::uint64_t sequence) noexcept;
+  // --- work that ranks do together ----------------------------------------------------------------------------------
+  /// This rank's side of it. One an operation.
+  JointRecord& offer(std::uint64_t sequence, const Offer& what) noexcept;
+  /// What rank q has offered to this rank, or to all, in the operation; nullptr: nothing yet, or it cannot be mapped.
+  OfferedWork* offered(int q, std::uint64_t sequence) noexcept;
   /// Rank q may wait for the end of one.
   void wake(int q) noexcept { views_[q]->wake(); }
+  /// This rank is at a piece of rank q's reduction; -1: it is not any more.
+  void helps(int q) noexcept { own_->helps.value.store(static_cast<std::uint64_t>(q + 1), std::memory_order_release); }
+  /// Whether rank h is at a piece of rank q's.
+  bool is_helping(int h, int q) const noexcept {
+    return control_[h]->helps.value.load(std::memory_order_acquire) == static_cast<std::uint64_t>(q + 1);
+  }
 
   std::uint64_t signalled(int channel) const noexcept {
     return own_->channel[channel].value.load(std::memory_order_relaxed);

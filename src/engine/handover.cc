@@ -4,7 +4,7 @@ namespace unisono::engine {
 
 namespace {
 
-/// More flags of JointCopyRecord::claims.
+/// More flags of JointRecord::claims.
 constexpr std::uint64_t kTaken = std::uint64_t{1} << 60;  ///< the receiver has a buffer for it
 constexpr std::uint64_t kTorn = std::uint64_t{1} << 63;   ///< the sender's buffer is its caller's again
 /// From so many bytes on what is copied is not in the caches any more when it is read.
@@ -26,7 +26,7 @@ std::uint64_t Handover::target() const noexcept {
 void Handover::open_target(std::byte* to) noexcept { open(from_, to, bytes(), bytes() >= kBeyondCaches); }
 
 bool Handover::complete() const noexcept {
-  return all_copied() && (side_ == kSender || (record_->claims.load() & kTorn) == 0);
+  return all_finished() && (side_ == kSender || (record_->claims.load() & kTorn) == 0);
 }
 
 bool Handover::withdraw() noexcept {

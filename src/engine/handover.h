@@ -15,7 +15,7 @@ namespace unisono::engine {
 inline constexpr std::size_t kHandedOver = 64 << 10;
 
 /// In the sender's segment, open to the receiver until it says `left`.
-struct alignas(64) HandoverRecord : JointCopyRecord {
+struct alignas(64) HandoverRecord : JointRecord {
   std::atomic<std::uint32_t> left{0};  ///< 1: the receiver will not look here again
   std::atomic<std::uint64_t> target{
       0};                    ///< the receiver's buffer, in its segment; 0: it is not there. Set before it says "taken"

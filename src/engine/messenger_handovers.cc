@@ -16,7 +16,7 @@ using transport::Place;
 
 namespace {
 /// A turn copies so much, and then others get theirs.
-constexpr std::uint64_t kTurn = 1 << 20;
+constexpr std::uint64_t kCopiedAtOnce = 1 << 20;
 /// A process that runs is through with its slice, or with all that is left, within this time.
 constexpr Duration kPatience = std::chrono::seconds(1);
 }  // namespace
@@ -132,7 +132,7 @@ bool Messenger::advance(Outgoing& o, bool& ended) {
   if (!handover.opened())
     if (const std::uint64_t target = handover.target(); target != 0)
       handover.open_target(shared_locked(o.peer)->writable(target, o.data.size()));
-  const bool moved = handover.opened() && handover.copy(kTurn);
+  const bool moved = handover.opened() && handover.copy(kCopiedAtOnce);
   if (moved && handover.complete()) wake(o.peer);
   Status status;
   ended = handover.complete() || handover.declined();
@@ -151,7 +151,7 @@ bool Messenger::advance(Outgoing& o, bool& ended) {
 }
 
 bool Messenger::advance(Incoming& in, bool& ended) {
-  const bool moved = in.handover.copy(kTurn);
+  const bool moved = in.handover.copy(kCopiedAtOnce);
   if (in.handover.complete()) {
     ended = true;
     end(in, {});
@@ -189,7 +189,7 @@ void Messenger::end(Incoming& in, const Status& status) {
 bool Messenger::finish(Handover& handover, int peer) {
   const TimePoint until = saturating_add(clock_.now(), kPatience);
   while (!handover.complete()) {
-    if (handover.opened() && handover.copy(kTurn)) continue;
+    if (handover.opened() && handover.copy(kCopiedAtOnce)) continue;
     if (handover.given_up() || handover.declined() || peers_[peer].gone() || clock_.now() > until) break;
     ::sched_yield();
   }

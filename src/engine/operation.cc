@@ -47,6 +47,7 @@ void Operation::start(Request request, std::uint64_t sequence) {
   offered_.reset();
   helping_.reset();
   helper_ = helped_ = -1;
+  reducing_.reset();
   bound_ = &prepared().usual;
   reads_peers_ = prepared().reads_peers;
   shared_open_ = static_cast<bool>(prepared().shared);
@@ -62,6 +63,11 @@ void Operation::prepare() {
   const std::int64_t touched = (in_place ? out : in + out) * ground_.size;
   large_ = touched >= kBeyondCaches;
   beyond_caches_ = touched > kBeyondCaches;
+  const bool joint = plan().joint && !reads_peers_;
+  const std::int32_t reduction = bound_->compiled->joint_reduction;
+  joint_copies_ = joint && reduction < 0;
+  // What lies in caches lies in its owner's: helpers would save nothing there (docs/design/0004).
+  joint_reduction_ = joint && reduction >= 0 && beyond_caches_ ? &plan().steps[reduction] : nullptr;
   auto scratch = static_cast<std::size_t>(scratch_stride_) * plan().scratch_extent.size() * slots_.size();
   if (reads_peers_) scratch = kFetched * static_cast<std::size_t>(ground_.size);
   if (ground_.scratch && ground_.scratch->size() < scratch) ground_.scratch->resize(scratch);

@@ -15,6 +15,7 @@
 #include "engine/compiled.h"
 #include "engine/domain.h"
 #include "engine/faster_way.h"
+#include "engine/joint_copy.h"
 #include "engine/running.h"
 #include "engine/signature.h"
 #include "kernels/kernels.h"
@@ -134,11 +135,19 @@ class Operation final : public Running {
   bool run_signal(const Slot& slot, const plan::Step& step);
   Done run_copy(Slot& slot, std::uint32_t index);
   Done run_reduce(const Slot& slot, const plan::Step& step);
+  std::size_t find_operands(const Slot& slot, const plan::Step& step, std::int32_t further, std::size_t at,
+                            std::span<void*> memory) const;
+  bool fetch_operands(const Slot& slot, const plan::Step& step, std::size_t bytes, std::span<void*> memory);
+  void reduce_operands(const plan::Step& step, std::span<void* const> memory, std::size_t bytes);
   void reduce_piece(kernels::Reduce& what, std::span<void* const> dst, std::span<void* const> src, std::size_t bytes);
   bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);
   bool offer(const Slot& slot, const plan::Step& step);
   Done run_offered();
-  bool help(int q);
+  bool help(const Slot& slot, int q);
+  bool help_copy(int q);
+  Done run_joint_reduction(const Slot& slot);
+  bool help_reduction(const Slot& slot, int q);
+  void reduce_jointly(const Slot& slot, int q, const JointWork::Piece& piece);
   void run_message(Slot& slot, std::uint32_t index);
   bool retire();
   void finish();
@@ -166,10 +175,13 @@ class Operation final : public Running {
     std::int32_t block = 0;
     std::size_t at = 0;
   };
-  Piece piece_;                                 ///< how far the current step of a shared plan is
-  std::optional<JointCopy> offered_, helping_;  ///< of this rank's copies, and of rank helped_'s
-  int helper_ = -1, helped_ = -1;               ///< who may do a part of the former
-  bool patient_ = true;                         ///< waits for a stage that peers still read
+  Piece piece_;                                  ///< how far the current step of a shared plan is
+  bool joint_copies_ = false;                    ///< of the plan that runs: ranks help each other with copies,
+  const plan::Step* joint_reduction_ = nullptr;  ///< or with this one
+  std::optional<JointCopy> offered_, helping_;   ///< of this rank's copies, and of rank helped_'s
+  int helper_ = -1, helped_ = -1;                ///< who may do a part of the former
+  std::optional<JointWork> reducing_;            ///< this rank's reduction
+  bool patient_ = true;                          ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
   // What all ranks' inputs and outputs do to the caches:
   bool large_ = false;          ///< they fill them; what is not read on the way is stored around them

@@ -1,8 +1,9 @@
-/// A copy between this rank's memory and that of one which waits for it: both do it (joint_copy.h).
+/// A copy between this rank's memory and that of one which waits for it, or a reduction: who waits does a part of it (joint_work.h).
 
 #include <algorithm>
 
 #include "base/within.h"
+#include "engine/operands.h"
 #include "engine/operation.h"
 
 namespace unisono::engine {
@@ -15,6 +16,8 @@ namespace {
 /// Blocks of so many bytes for each rank that waits to be helped: of smaller ones little is left to do when the other knows of it, and a line that goes to
 /// and fro between two caches for it costs more than that saves.
 constexpr std::size_t kOffered = 256 << 10;
+/// Bytes of a slice of a block that is reduced.
+constexpr std::uint64_t kReduced = 128 << 10;
 /// Who comes when less than this part of it is left does not begin: the lines that it would touch lie in the other's cache.
 constexpr std::uint64_t kLate = 4;
 }  // namespace
@@ -39,10 +42,11 @@ bool Operation::offer(const Slot& slot, const Step& step) {
   what.mine = static_cast<std::uint64_t>((put ? from : to).data - domain.own(0));
   what.theirs = (put ? where.output : where.input) + static_cast<std::uint64_t>(block.offset);
   what.bytes = bytes;
+  what.slice = JointCopy::slice_for(bytes);
   what.partner = helper_ = there.rank;
   what.to_partner = put;
   what.around = large_;
-  offered_.emplace(domain.offer(sequence_, what));
+  offered_.emplace(domain.offer(sequence_, what), JointCopy::Side::owner);
   offered_->open(from.data, to.data, bytes, large_);
   return true;
 }
@@ -50,19 +54,28 @@ bool Operation::offer(const Slot& slot, const Step& step) {
 /// The copy that was offered. Nothing is done while the other is at what is left.
 Operation::Done Operation::run_offered() {
   const bool any = offered_->copy(kPiece);
-  if (!offered_->all_copied()) return any ? Done::some : Done::nothing;
+  if (!offered_->all_finished()) return any ? Done::some : Done::nothing;
   offered_.reset();
   helper_ = -1;
   piece_ = {};
   return Done::all;
 }
 
-/// Does a part of what rank q, for which this one waits, has to copy to or from here; whether there was anything.
-bool Operation::help(int q) {
-  if (!plan().joint || reads_peers_ || !peers_[q].arrived) return false;
+/// While this rank waits for rank q it does a part of what q has to do, or of what others have; whether there was anything.
+bool Operation::help(const Slot& slot, int q) {
+  if (joint_copies_) return help_copy(q);
+  if (joint_reduction_ == nullptr) return false;
+  for (int k = 0; k < ground_.size; k++)
+    if (help_reduction(slot, (q + k) % ground_.size)) return true;
+  return false;
+}
+
+/// What rank q has to copy to or from here.
+bool Operation::help_copy(int q) {
+  if (!peers_[q].arrived) return false;
   Domain& domain = *ground_.domain;
   if (helped_ != q) {
-    OfferedCopy* const offered = domain.offered(q, sequence_);
+    OfferedWork* const offered = domain.offered(q, sequence_);
     if (offered == nullptr) return false;
     helped_ = q;
     helping_.reset();
@@ -73,7 +86,7 @@ bool Operation::help(int q) {
     if (!within(here, what.bytes, what.to_partner ? request_.out : request_.in, room)) return false;
     std::byte* const there = domain.buffer(q, what.mine, what.bytes, true);
     if (there == nullptr) return false;
-    helping_.emplace(offered->copy, JointCopy::Side::other);
+    helping_.emplace(offered->work, JointCopy::Side::other);
     if (helping_->left() < what.bytes / kLate) {
       helping_.reset();
       return false;
@@ -81,8 +94,53 @@ bool Operation::help(int q) {
     helping_->open(what.to_partner ? there : here, what.to_partner ? here : there, what.bytes, what.around);
   }
   if (!helping_ || !helping_->copy(kPiece)) return false;
-  if (helping_->all_copied()) domain.wake(q);
+  if (helping_->all_finished()) domain.wake(q);
   return true;
+}
+
+/// This rank's block, of which others may do a part. Where they are at what is left, this one helps them.
+Operation::Done Operation::run_joint_reduction(const Slot& slot) {
+  if (!reducing_) {
+    const Ref& block = plan().dst(*joint_reduction_)[0];
+    Offer what;
+    what.partner = Offer::kAnyone;
+    what.bytes = part(slot, block, block.first).bytes;
+    what.slice = JointWork::slice_of(what.bytes, kReduced);
+    reducing_.emplace(ground_.domain->offer(sequence_, what), JointWork::Side::owner);
+  }
+  if (const auto piece = reducing_->claim(kPiece / kReduced)) {
+    reduce_jointly(slot, ground_.rank, *piece);
+    reducing_->finish(*piece);
+    return Done::some;
+  }
+  if (!reducing_->all_finished()) return help(slot, ground_.rank) ? Done::some : Done::nothing;
+  reducing_.reset();
+  return Done::all;
+}
+
+/// A piece of rank q's block, which differs from this rank's in nothing but its number (the verifier proves that).
+void Operation::reduce_jointly(const Slot& slot, int q, const JointWork::Piece& piece) {
+  const Step& step = *joint_reduction_;
+  Operands memory(step.dst_count + step.src_count);
+  find_operands(slot, step, q - ground_.rank, piece.at, memory.all());
+  reduce_operands(step, memory.all(), piece.bytes);
+}
+
+bool Operation::help_reduction(const Slot& slot, int q) {
+  Domain& domain = *ground_.domain;
+  OfferedWork* const offered = q != ground_.rank ? domain.offered(q, sequence_) : nullptr;
+  if (offered == nullptr) return false;
+  JointWork work(offered->work, JointWork::Side::other);
+  if (work.left() == 0) return false;
+  domain.helps(q);  // before the claim: whoever waits for the piece can name this rank
+  const auto piece = work.claim(kPiece / kReduced);
+  if (piece) {
+    reduce_jointly(slot, q, *piece);
+    work.finish(*piece);
+    if (work.all_finished()) domain.wake(q);
+  }
+  domain.helps(-1);
+  return piece.has_value();
 }
 
 }  // namespace unisono::engine

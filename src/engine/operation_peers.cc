@@ -176,6 +176,7 @@ bool Operation::let_go(const std::vector<bool>& gone) {
     const bool ended = helper_ < static_cast<int>(gone.size()) && gone[helper_];
     if (!ended && !offered_->quiet()) return false;
   }
+  if (reducing_) reducing_->stop();  // who is at a piece of it gives up, or ends, behind that: see below
   // Who only reads what lies here may go on until it notices: its result is lost anyhow.
   const bool opened = peers_[ground_.rank].where.opens_any() && !reads_peers_;
   if (!opened || (begun_ && !plan().shared)) return true;
@@ -197,18 +198,25 @@ std::vector<int> Operation::waiting_for() const {
   // All have begun (or nobody can tell): those that an unfinished step of ours waits for.
   const plan::Plan& plan = this->plan();
   std::vector<bool> named(ground_.size);
+  const auto name = [&](int q) {
+    named[q] = true;
+    // Who is at a piece of q's work may be what q waits for.
+    for (int h = 0; h < ground_.size && joint_reduction_ != nullptr; h++)
+      if (h != ground_.rank && ground_.domain->is_helping(h, q)) named[h] = true;
+  };
   for (std::int64_t k = retired_; k < next_slice_; k++) {
     const Slot& slot = slots_[k % slots_.size()];
     for (std::size_t lane = 0; lane < plan.lanes; lane++) {
       const auto& steps = bound_->compiled->lanes[lane];
       if (slot.position[lane] >= steps.size()) continue;
-      if (helper_ >= 0) named[helper_] = true;
+      if (helper_ >= 0) name(helper_);
       const Step& s = plan.steps[steps[slot.position[lane]]];
-      if (s.peer >= 0 && (s.op == OpCode::recv || s.op == OpCode::wait || s.op == OpCode::send)) named[s.peer] = true;
+      if (s.peer >= 0 && (s.op == OpCode::recv || s.op == OpCode::wait || s.op == OpCode::send)) name(s.peer);
+      if (reducing_) name(ground_.rank);
     }
   }
   for (int q = 0; q < ground_.size; q++)
-    if (named[q]) missing.push_back(q);
+    if (named[q] && q != ground_.rank) missing.push_back(q);
   return missing;
 }
 

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "engine/messenger.h"
+#include "engine/operands.h"
 #include "engine/operation.h"
 
 namespace unisono::engine {
@@ -42,7 +43,7 @@ bool Operation::run_step(Slot& slot, std::uint32_t index) {
   const Step& step = plan().steps[index];
   switch (step.op) {
     case OpCode::wait:
-      if (!run_wait(slot, step)) return help(step.peer);
+      if (!run_wait(slot, step)) return help(slot, step.peer);
       break;
     case OpCode::signal:
       if (!run_signal(slot, step)) return false;
@@ -187,43 +188,61 @@ void Operation::reduce_piece(kernels::Reduce& what, std::span<void* const> dst, 
   ways.note(way, took.count() / static_cast<double>(bytes));
 }
 
-Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
+/// Where the operands of a step lie, destinations first: of each the block so many after its first, from byte `at` on. Returns how many bytes all
+/// of these blocks have, from their beginnings.
+std::size_t Operation::find_operands(const Slot& slot, const Step& step, std::int32_t further, std::size_t at,
+                                     std::span<void*> memory) const {
+  std::size_t bytes = std::numeric_limits<std::size_t>::max(), k = 0;
+  for (const auto refs : {plan().dst(step), plan().src(step)})
+    for (const Ref& ref : refs) {
+      const Part p = part(slot, ref, ref.first + further);
+      bytes = std::min(bytes, p.bytes);
+      memory[k++] = p.data + at;
+    }
+  return bytes;
+}
+
+/// Brings those operands here that lie in the memory of others, which can only be read through the kernel.
+bool Operation::fetch_operands(const Slot& slot, const Step& step, std::size_t bytes, std::span<void*> memory) {
+  std::size_t k = plan().dst(step).size();  // such plans write to nobody else
+  for (const Ref& ref : plan().src(step)) {
+    void*& operand = memory[k++];
+    const Part p = part(slot, ref, ref.first + piece_.block);
+    if (p.peer < 0) continue;
+    std::byte* const fetched = ground_.scratch->data() + static_cast<std::size_t>(p.peer) * kFetched;
+    if (!fetch(fetched, p, piece_.at, bytes)) return false;
+    operand = fetched;
+  }
+  return true;
+}
+
+void Operation::reduce_operands(const Step& step, std::span<void* const> memory, std::size_t bytes) {
   const plan::Plan& plan = this->plan();
-  const auto dst = plan.dst(step), src = plan.src(step);
-  std::array<void*, 32> few;
-  std::vector<void*> many(dst.size() + src.size() > few.size() ? dst.size() + src.size() : 0);
-  const std::span<void*> memory = many.empty() ? std::span<void*>(few).first(dst.size() + src.size()) : many;
+  const auto dst = plan.dst(step);
+  const auto results = memory.first(dst.size()), sources = memory.subspan(dst.size());
   kernels::Reduce what{prepared().dtype, prepared().op,
                        step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
-  const bool around = large_ && step.final && (plan.shared || plan.staged) && !reads_peers_;
+  if (large_ && step.final && (plan.shared || plan.staged) && !reads_peers_)
+    what.around = bypassing(dst, results, sources);
   const std::uint32_t on_stage = bits_of(dst.size(), [&](std::size_t k) { return dst[k].space == Space::stage; });
-  const auto operand = [&](std::size_t k) {
-    const Ref& ref = k < dst.size() ? dst[k] : src[k - dst.size()];
-    return part(slot, ref, ref.first + piece_.block);
+  const auto run = [&](bool stage_around) {
+    kernels::Reduce piece = what;
+    if (stage_around) piece.around |= on_stage;
+    reduce_piece(piece, results, sources, bytes);
   };
-  for (; piece_.block < dst[0].count; piece_ = {piece_.block + 1, 0}) {
-    std::size_t bytes = std::numeric_limits<std::size_t>::max();
-    for (std::size_t k = 0; k < memory.size(); k++) {
-      const Part p = operand(k);
-      bytes = std::min(bytes, p.bytes);
-      memory[k] = p.data + piece_.at;
-    }
+  on_stage != 0 ? ground_.domain->stores().store(kernels::SharedStores::Kind::reduce, bytes, run) : run(false);
+}
+
+Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
+  if (joint_reduction_ == &step) return run_joint_reduction(slot);
+  const plan::Plan& plan = this->plan();
+  Operands memory(step.dst_count + step.src_count);
+  for (const std::int32_t blocks = plan.dst(step)[0].count; piece_.block < blocks; piece_ = {piece_.block + 1, 0}) {
+    const std::size_t bytes = find_operands(slot, step, piece_.block, piece_.at, memory.all());
     if (bytes == piece_.at) continue;
     const std::size_t now = plan.shared ? std::min(reads_peers_ ? kFetched : kPiece, bytes - piece_.at) : bytes;
-    for (std::size_t k = 0; reads_peers_ && k < memory.size(); k++) {
-      const Part p = operand(k);
-      if (p.peer < 0) continue;
-      std::byte* const fetched = ground_.scratch->data() + static_cast<std::size_t>(p.peer) * kFetched;
-      if (!fetch(fetched, p, piece_.at, now)) return Done::nothing;
-      memory[k] = fetched;
-    }
-    if (around) what.around = bypassing(dst, memory.first(dst.size()), memory.subspan(dst.size()));
-    const auto run = [&](bool stage_around) {
-      kernels::Reduce piece = what;
-      if (stage_around) piece.around |= on_stage;
-      reduce_piece(piece, memory.first(dst.size()), memory.subspan(dst.size()), now);
-    };
-    on_stage != 0 ? ground_.domain->stores().store(kernels::SharedStores::Kind::reduce, now, run) : run(false);
+    if (reads_peers_ && !fetch_operands(slot, step, now, memory.all())) return Done::nothing;
+    reduce_operands(step, memory.all(), now);
     piece_.at += now;
     if (plan.shared && piece_.at < bytes) return Done::some;
   }

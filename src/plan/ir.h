@@ -41,6 +41,8 @@
 ///
 /// Joint plans are shared ones in which some ranks soon do nothing but wait. A put from `in` to PEER_OUT(q), or a get from PEER_IN(q) to `out`, is
 /// then still the step of the rank that has it in its plan, from its begin to its end. But q, while it waits for a signal of that rank, may do a part of it.
+/// So may any rank that waits with the reduce of another one, of which every rank has one: it differs from that of the others in the number of its block
+/// alone, which is as much larger as the rank's, and all its operands are open to all.
 
 #include <compare>
 #include <cstdint>

@@ -95,6 +95,7 @@ std::string_view name_of(Fault fault) noexcept {
                                         "wrong result",
                                         "unequal trees",
                                         "final reduce",
+                                        "joint",
                                         "cost"};
   return names[static_cast<std::size_t>(fault)];
 }
@@ -119,6 +120,7 @@ Report verify(std::span<const Plan> plans, const VerifyOptions& options) {
   const auto fatal = {Fault::malformed, Fault::layout};
   if (std::ranges::any_of(fatal, [&](Fault f) { return report.has(f); })) return report;
 
+  check_joint(subject, findings);
   check_local_order(subject, findings);
   const Links links = link(subject, findings);
   execute(subject, links, false, findings);

@@ -11,6 +11,7 @@
 ///     that survives any amount of buffering);
 ///   - messages meet in order with equal extents, and each channel is signalled once by every rank;
 ///   - all ranks compute a block with the same reduction tree, which has exactly one final reduce, its last;
+///   - in joint plans, every rank's reduction is that of any other but for the block, on memory that is open to all;
 ///   - the counted steps and bytes are those of the closed form.
 /// Slices in flight together are proved by unroll(), which writes them out as one plan.
 ///
@@ -42,6 +43,7 @@ enum class Fault : std::uint8_t {
   wrong_result,          ///< a result block that is missing, or lacks or has foreign contributions
   unequal_trees,         ///< ranks that reduced the same block in different ways
   final_reduce,          ///< not exactly one final reduce, or a final reduce of a partial sum
+  joint,                 ///< a joint plan whose reduction others cannot do a part of
   cost                   ///< steps or bytes that are not those of the closed form
 };
 std::string_view name_of(Fault fault) noexcept;

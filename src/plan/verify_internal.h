@@ -76,6 +76,8 @@ struct Links {
 
 /// Everything that can be seen in one plan at a time, and layouts. Without malformed steps the others may run.
 void check_structure(const Subject& subject, Findings& findings);
+/// Reductions that ranks do parts of for each other.
+void check_joint(const Subject& subject, Findings& findings);
 /// Races on the memory of one rank, by lanes and dependencies alone.
 void check_local_order(const Subject& subject, Findings& findings);
 /// Pairs up messages.

@@ -56,6 +56,26 @@ TEST(SharedBuffers, EveryCollectiveIsAsOnPrivateMemory) {
     });
 }
 
+/// Beyond the caches, where who waits does a part of the others' sums.
+TEST(SharedBuffers, LongReductionsAreAsOnPrivateMemory) {
+  for (const int n : {2, 4})
+    spawn_threads(n, [](Group world) {
+      for (const Collective c : {Collective::all_reduce, Collective::reduce})
+        for (const bool in_place : {true, false}) {
+          Call call;
+          call.collective = c;
+          call.count = (36 << 18) / world.size() + 3;
+          call.dtype = DType::f32;
+          const auto expected = on_private(world, call);
+          call.options.algorithm = "shared";
+          for (int round = 0; round < 3; round++)
+            ASSERT_TRUE(equal_bytes(expected, on_shared(world, call, in_place)))
+                << name_of(c) << " among " << world.size() << " on rank " << world.rank()
+                << (in_place ? " in place" : "");
+        }
+    });
+}
+
 TEST(SharedBuffers, AnAllGatherByOwnersIsAsOnPrivateMemory) {
   for (const int n : {2, 3, 5})
     spawn_threads(n, [](Group world) {

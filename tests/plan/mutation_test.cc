@@ -291,6 +291,28 @@ TEST(PlantedMistakes, BuffersThatAreNotExposedAreMalformed) {
   expect_fault(plans, Fault::layout, "rank 1 and rank 0 disagree on which buffers are exposed");
 }
 
+TEST(PlantedMistakes, AReductionThatOthersCannotDoAPartOfIsNotJoint) {
+  // Rank 2 folds in another order, in which a helper's sums would have other bits.
+  auto plans = plans_of(Collective::all_reduce, "shared", 3);
+  Step& reduce = find_step(plans[2], OpCode::reduce);
+  std::swap(source(plans[2], reduce, 0), source(plans[2], reduce, 1));
+  expect_fault(plans, Fault::joint, "rank 2 step 0 (reduce");
+
+  plans = plans_of(Collective::reduce, "shared", 3);
+  plans[1].joint = false;
+  expect_fault(plans, Fault::joint, "rank 1 and rank 0 disagree on whether the plan is a joint one");
+
+  // Everybody's output is its own.
+  plans = plans_of(Collective::reduce_scatter, "shared", 3);
+  EXPECT_EQ(verify(plans).text(), "");
+  for (Plan& plan : plans) plan.joint = true;
+  expect_fault(plans, Fault::joint, "rank 1 step 0 (reduce out[0]");
+
+  plans = plans_of(Collective::all_reduce, "staged_two_shot", 3);
+  for (Plan& plan : plans) plan.joint = true;
+  expect_fault(plans, Fault::joint, "only a shared plan can be a joint one");
+}
+
 TEST(PlantedMistakes, WritingToTheInputOfAnotherIsFound) {
   auto plans = plans_of(Collective::gather, "shared", 3);
   destination(plans[1], find_step(plans[1], OpCode::put)) = {Space::peer_in, 0, 0, 1};

@@ -134,8 +134,9 @@ def test_two_ranks_are_killed(transport: str) -> None:
         assert job.outcomes[rank].value[0] in (1, 3), job.output
 
 
-def dies_amid_reading(world: Group, victim: int) -> list[Any]:
-    x = np.ones(16_000_000, np.float32)
+def dies_amid(world: Group, victim: int, shared: bool) -> list[Any]:
+    x = world.empty(16_000_000, np.float32) if shared else np.empty(16_000_000, np.float32)
+    x[:] = 0
     world.all_reduce(x)  # the first one alone: the kill below falls into a later one, wherever it is by then
     if world.rank == victim:
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
@@ -147,12 +148,13 @@ def dies_amid_reading(world: Group, victim: int) -> list[Any]:
         return [error.rank, str(error), time.monotonic() - start]
 
 
-def test_a_rank_dies_while_others_read_its_memory() -> None:
-    env = {"UNISONO_ALGORITHM": "all_reduce:0-=single_copy"}
-    job = launch(dies_amid_reading, 3, victim=1, env=env)
+@pytest.mark.parametrize("algorithm", ["single_copy", "shared"])
+def test_a_rank_dies_while_others_read_its_memory_or_do_its_work(algorithm: str) -> None:
+    env = {"UNISONO_ALGORITHM": "all_reduce:0-=single_copy"} if algorithm == "single_copy" else {}
+    job = launch(dies_amid, 3, victim=1, shared=algorithm == "shared", env=env)
     for rank in (0, 2):
         assert job.outcomes[rank].value is not None, (job.outcomes, job.output)
         named, message, took = job.outcomes[rank].value
         assert named == 1, (message, job.output)
-        assert "single_copy" in message, message
+        assert algorithm in message, message
         assert took < WITHIN, message

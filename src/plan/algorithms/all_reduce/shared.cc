@@ -27,6 +27,7 @@ Plan shared(const Shape& shape) {
     outputs.push_back(b.out_of(q, r));
   }
   b.reduce_into(outputs, inputs, true);
+  b.help();
   b.signal(0);
   wait_for_others(b, 0);
   return std::move(b).build();

@@ -24,6 +24,7 @@ Plan shared(const Shape& shape) {
   std::vector<Ref> inputs;
   for (std::int32_t q = 0; q < n; q++) inputs.push_back(b.in_of(q, r));
   b.reduce({b.out_of(shape.root, r)}, inputs, true);
+  b.help();
   b.signal(0);
   wait_for_others(b, 0);
   return std::move(b).build();
