@@ -1,5 +1,5 @@
 // The limit of memory for a collective on f32 among ranks of one host: as many threads read every input once and write every output
-// once, nothing is copied on the way and nobody waits for anybody. In place, as bench/collectives.py measures: a rank's own block is not moved.
+// once, nothing is copied on the way and nobody waits for anybody before the end. In place, as bench/collectives.py measures: a rank's own block is not moved.
 //   usage: limit COLLECTIVE RANKS SECONDS BYTES...      prints a line of JSON a size, as the other programs here do
 #ifdef __SSE2__
 #include <immintrin.h>
@@ -63,6 +63,11 @@ constexpr Way kWays[] = {
     Way::ahead    ///< and lines are asked for long before they are read
 };
 constexpr std::size_t kAhead = 2048;  ///< floats
+
+/// Who does what of a job: each thread as much as any other, or pieces as they come. Cores are not equally fast, and the slowest is waited for.
+enum class Sharing { equal, as_they_come };
+constexpr Sharing kSharings[] = {Sharing::equal, Sharing::as_they_come};
+constexpr std::size_t kPiece = 2048;  ///< lines
 
 template <int kIn, int kOut, Way kWay>
 void work_on(const Job& job, std::size_t from, std::size_t to) {
@@ -160,27 +165,37 @@ auto choose_work(const Job& job, Way way) {
                               : choose_work<Way::ahead>(job);
 }
 
+/// The part of `job` that thread t of a team does; `next` is where nobody is yet.
+void do_part(const Job& job, Way way, Sharing sharing, int t, int team, std::atomic<std::size_t>& next) {
+  const auto work = choose_work(job, way);
+  if (sharing == Sharing::equal) {
+    const std::size_t share = job.lines / team, rest = job.lines % team, index = static_cast<std::size_t>(t);
+    const std::size_t from = index * share + std::min(index, rest);
+    return work(job, from, from + share + (index < rest ? 1 : 0));
+  }
+  for (std::size_t from = next.fetch_add(kPiece); from < job.lines; from = next.fetch_add(kPiece))
+    work(job, from, std::min(from + kPiece, job.lines));
+}
+
 /// The median over rounds.
-double median_seconds(const Problem& p, const std::vector<Job>& jobs, Way way) {
+double median_seconds(const Problem& p, const std::vector<Job>& jobs, Way way, Sharing sharing) {
   const std::size_t lines = std::max<std::size_t>(1, p.bytes / sizeof(Line));
   // A thread for each rank, as a rank has one core: with more cores than ranks a larger team would be faster than any ranks can be.
   const int team = std::min({cores(), p.ranks, static_cast<int>(std::min<std::size_t>(lines, 1024))});
   Meeting meeting(team);
   std::atomic<bool> more{true};
+  std::vector<std::atomic<std::size_t>> next(jobs.size());
   std::vector<double> seconds;
   const auto member = [&](int t) {
     const auto begin = Clock::now();
     for (int round = 0; more; round++) {
       meeting.arrive();
       const auto start = Clock::now();
-      for (const Job& job : jobs) {
-        const std::size_t share = job.lines / team, rest = job.lines % team, index = static_cast<std::size_t>(t);
-        const std::size_t from = index * share + std::min(index, rest), to = from + share + (index < rest ? 1 : 0);
-        choose_work(job, way)(job, from, to);
-      }
+      for (std::size_t j = 0; j < jobs.size(); j++) do_part(jobs[j], way, sharing, t, team, next[j]);
       meeting.arrive();
       const auto end = Clock::now();
       if (t == 0 && round >= 5) seconds.push_back(std::chrono::duration<double>(end - start).count());
+      if (t == 0) std::ranges::for_each(next, [](auto& n) { n = 0; });
       if (t == 0) more = seconds.size() < 10 || std::chrono::duration<double>(end - begin).count() < p.budget;
       meeting.arrive();
     }
@@ -200,9 +215,10 @@ double best_seconds(Problem p) {
   for (int r = 0; r < p.ranks; r++) outputs.push_back(p.collective == "all_to_all" ? allocate(room) : inputs[r]);
   const std::vector<Job> jobs = jobs_of(p.collective, inputs, outputs, lines);
   if (jobs.empty()) std::fprintf(stderr, "no collective %s\n", p.collective.c_str()), std::exit(2);
-  p.budget /= std::size(kWays);
+  p.budget /= std::size(kWays) * std::size(kSharings);
   double seconds = std::numeric_limits<double>::infinity();
-  for (const Way way : kWays) seconds = std::min(seconds, median_seconds(p, jobs, way));
+  for (const Sharing sharing : kSharings)
+    for (const Way way : kWays) seconds = std::min(seconds, median_seconds(p, jobs, way, sharing));
   for (int r = 0; r < p.ranks; r++) {
     if (outputs[r] != inputs[r]) std::free(outputs[r]);
     std::free(inputs[r]);
