@@ -177,54 +177,26 @@ void do_part(const Job& job, Way way, Sharing sharing, int t, int team, std::ato
     work(job, from, std::min(from + kPiece, job.lines));
 }
 
-/// How a job can be done.
-struct Variant {
-  Way way;
-  Sharing sharing;
-  std::vector<double> seconds{};  ///< of its rounds
-};
-
-std::vector<Variant> all_variants() {
-  std::vector<Variant> variants;
-  for (const Sharing sharing : kSharings)
-    for (const Way way : kWays) variants.push_back({way, sharing});
-  return variants;
-}
-
-double median(std::vector<double> seconds) {
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
-}
-
-constexpr int kInARow =
-    4;  ///< rounds of a variant before the next one's turn; in the first one the caches hold what another left there
-constexpr std::size_t kLeast = 9;  ///< rounds that count, of each variant
-
-/// Rounds of all variants by turns, until `p.budget` is used up. One after the other, the fastest of them would be the one that
-/// met the machine in its best moment: a limit that no program can hold for as long as it is measured.
-void measure(const Problem& p, const std::vector<Job>& jobs, std::vector<Variant>& variants) {
-  const std::size_t lines = std::max<std::size_t>(1, p.bytes / sizeof(Line)), size = variants.size();
+/// The median over rounds.
+double median_seconds(const Problem& p, const std::vector<Job>& jobs, Way way, Sharing sharing) {
+  const std::size_t lines = std::max<std::size_t>(1, p.bytes / sizeof(Line));
   // A thread for each rank, as a rank has one core: with more cores than ranks a larger team would be faster than any ranks can be.
   const int team = std::min({cores(), p.ranks, static_cast<int>(std::min<std::size_t>(lines, 1024))});
   Meeting meeting(team);
   std::atomic<bool> more{true};
   std::vector<std::atomic<std::size_t>> next(jobs.size());
+  std::vector<double> seconds;
   const auto member = [&](int t) {
     const auto begin = Clock::now();
-    for (std::size_t round = 0; more; round++) {
-      Variant& variant = variants[round / kInARow % size];
+    for (int round = 0; more; round++) {
       meeting.arrive();
       const auto start = Clock::now();
-      for (std::size_t j = 0; j < jobs.size(); j++) do_part(jobs[j], variant.way, variant.sharing, t, team, next[j]);
+      for (std::size_t j = 0; j < jobs.size(); j++) do_part(jobs[j], way, sharing, t, team, next[j]);
       meeting.arrive();
       const auto end = Clock::now();
-      if (t == 0) {
-        if (round % kInARow != 0) variant.seconds.push_back(std::chrono::duration<double>(end - start).count());
-        std::ranges::for_each(next, [](auto& n) { n = 0; });
-        const bool enough = variants.back().seconds.size() >= kLeast && (round + 1) % (kInARow * size) == 0;
-        more = !enough || std::chrono::duration<double>(end - begin).count() < p.budget;
-      }
+      if (t == 0 && round >= 5) seconds.push_back(std::chrono::duration<double>(end - start).count());
+      if (t == 0) std::ranges::for_each(next, [](auto& n) { n = 0; });
+      if (t == 0) more = seconds.size() < 10 || std::chrono::duration<double>(end - begin).count() < p.budget;
       meeting.arrive();
     }
   };
@@ -232,19 +204,21 @@ void measure(const Problem& p, const std::vector<Job>& jobs, std::vector<Variant
   for (int t = 1; t < team; t++) others.emplace_back(member, t);
   member(0);
   for (std::thread& t : others) t.join();
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
+  return seconds[seconds.size() / 2];
 }
 
-double best_seconds(const Problem& p) {
+double best_seconds(Problem p) {
   const std::size_t lines = std::max<std::size_t>(1, p.bytes / sizeof(Line)), room = (lines + p.ranks) * sizeof(Line);
   std::vector<float*> inputs, outputs;
   for (int r = 0; r < p.ranks; r++) inputs.push_back(allocate(room));
   for (int r = 0; r < p.ranks; r++) outputs.push_back(p.collective == "all_to_all" ? allocate(room) : inputs[r]);
   const std::vector<Job> jobs = jobs_of(p.collective, inputs, outputs, lines);
   if (jobs.empty()) std::fprintf(stderr, "no collective %s\n", p.collective.c_str()), std::exit(2);
-  std::vector<Variant> variants = all_variants();
-  measure(p, jobs, variants);
+  p.budget /= std::size(kWays) * std::size(kSharings);
   double seconds = std::numeric_limits<double>::infinity();
-  for (const Variant& variant : variants) seconds = std::min(seconds, median(variant.seconds));
+  for (const Sharing sharing : kSharings)
+    for (const Way way : kWays) seconds = std::min(seconds, median_seconds(p, jobs, way, sharing));
   for (int r = 0; r < p.ranks; r++) {
     if (outputs[r] != inputs[r]) std::free(outputs[r]);
     std::free(inputs[r]);
