@@ -8,8 +8,8 @@
 
 namespace unisono::engine {
 
-/// Both ways are tried by turns at first; then the one whose recent pieces took less by the median, and the other once in a while: which one it is
-/// depends on the machine's memory, and on who else uses it. Thread-safety: of one thread at a time.
+/// Both ways are tried by turns at first; then the one whose recent pieces took less by the median, and the other once in a while, the more rarely the
+/// longer it takes: which one it is depends on the machine's memory, and on who else uses it. Thread-safety: of one thread at a time.
 class FasterWay {
  public:
   /// The way, 0 or 1, that the next piece goes.
@@ -17,14 +17,22 @@ class FasterWay {
     const std::size_t known = std::min(times_[0].count, times_[1].count);
     turn_++;
     if (known < kRecent) return turn_ % 2;
-    const std::size_t faster = times_[1].median() < times_[0].median() ? 1 : 0;
-    return turn_ % kTryAgain == 0 ? 1 - faster : faster;
+    const std::array<double, 2> medians{times_[0].median(), times_[1].median()};
+    const std::size_t faster = medians[1] < medians[0] ? 1 : 0;
+    if (++since_ < rest(medians[1 - faster] / medians[faster])) return faster;
+    since_ = 0;
+    return 1 - faster;
   }
   /// A piece that went `way` took so long, in whatever unit.
   void note(std::size_t way, double time) noexcept { times_[way].add(time); }
 
  private:
-  static constexpr std::size_t kRecent = 7, kTryAgain = 64;
+  static constexpr std::size_t kRecent = 7;
+  /// Tries take this part of all time at most; they come after at least and at most so many pieces.
+  static constexpr double kPart = 1.0 / 256, kLeastRest = 64, kMostRest = 1024;
+
+  /// Pieces from one try to the next of a way that takes so many times as long.
+  static double rest(double longer) noexcept { return std::clamp((longer - 1) / kPart, kLeastRest, kMostRest); }
 
   struct Times {
     std::array<double, kRecent> recent{};
@@ -39,7 +47,8 @@ class FasterWay {
     }
   };
   std::array<Times, 2> times_;
-  std::uint32_t turn_ = 0;
+  std::uint32_t turn_ = 0;   ///< pieces
+  std::uint32_t since_ = 0;  ///< pieces since the last try
 };
 
 }  // namespace unisono::engine

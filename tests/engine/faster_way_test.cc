@@ -34,6 +34,16 @@ TEST(FasterWay, ChangesItsMind) {
   EXPECT_GT(second_of(ways, 100, 1.2, 1.0), 90);
 }
 
+TEST(FasterWay, TriesAMuchSlowerOneMoreRarely) {
+  FasterWay ways, hopeless;
+  second_of(ways, 100, 1.0, 2.0);
+  const int tries = second_of(ways, 2560, 1.0, 2.0);
+  EXPECT_GE(tries, 9) << "every 256th: twice as long, so that all of it takes a 256th longer";
+  EXPECT_LE(tries, 11);
+  second_of(hopeless, 100, 1.0, 1000.0);
+  EXPECT_GE(second_of(hopeless, 10240, 1.0, 1000.0), 9) << "however slow it was";
+}
+
 TEST(FasterWay, IgnoresPiecesThatWereInterrupted) {
   FasterWay ways;
   int count = 0;
