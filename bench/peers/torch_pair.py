@@ -27,7 +27,7 @@ def make_calls(size: int, group: Group) -> dict[str, Callable[[], object]]:
     """Every collective on f32 tensors whose larger one has `size` bytes."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     count = max(ranks, size // 4 // ranks * ranks)
-    whole, other, part = torch.zeros(count), torch.zeros(count), torch.zeros(count // ranks)
+    whole, other, part = torch.ones(count), torch.ones(count), torch.ones(count // ranks)
     parts = list(other.chunk(ranks)) if rank == 0 else None
 
     def send_and_return() -> None:

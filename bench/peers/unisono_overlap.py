@@ -22,7 +22,7 @@ def timed(call: Callable[[], object]) -> float:
 def main() -> None:
     size, calls = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 8
     world = unisono.init()
-    data = np.zeros(size // 4, dtype=np.float32)
+    data = np.ones(size // 4, dtype=np.float32)
     a = np.ones((512, 512), dtype=np.float32)
 
     def reduce() -> None:

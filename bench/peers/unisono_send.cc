@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   const unisono::Group group = unisono::init();
   for (int i = 2; i < argc; i++) {
     const std::size_t bytes = std::strtoull(argv[i], nullptr, 10);
-    std::vector<float> data(std::max<std::size_t>(1, bytes / sizeof(float)));
+    std::vector<float> data(std::max<std::size_t>(1, bytes / sizeof(float)), 1.0f);
     const double seconds = median_seconds(group, data, std::atof(argv[1]));
     if (group.rank() == 0)
       std::printf("{\"ranks\": %d, \"bytes\": %zu, \"time_us\": %.4f}\n", group.size(), bytes, seconds * 1e6);
