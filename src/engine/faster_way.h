@@ -19,8 +19,8 @@ class FasterWay {
     if (known < kRecent) return turn_ % 2;
     const std::array<double, 2> medians{times_[0].median(), times_[1].median()};
     const std::size_t faster = medians[1] < medians[0] ? 1 : 0;
-    if (++since_ < rest(medians[1 - faster] / medians[faster])) return faster;
-    since_ = 0;
+    if (turn_ < rest(medians[1 - faster] / medians[faster])) return faster;
+    turn_ = 0;
     return 1 - faster;
   }
   /// A piece that went `way` took so long, in whatever unit.
@@ -28,7 +28,7 @@ class FasterWay {
 
  private:
   static constexpr std::size_t kRecent = 7;
-  /// Tries take this part of all time at most; they come after at least and at most so many pieces.
+  /// Tries make all of it take longer by this part at most, unless a way takes more than five times as long: they come after at least and at most so many pieces.
   static constexpr double kPart = 1.0 / 256, kLeastRest = 64, kMostRest = 1024;
 
   /// Pieces from one try to the next of a way that takes so many times as long.
@@ -47,8 +47,7 @@ class FasterWay {
     }
   };
   std::array<Times, 2> times_;
-  std::uint32_t turn_ = 0;   ///< pieces
-  std::uint32_t since_ = 0;  ///< pieces since the last try
+  std::uint32_t turn_ = 0;  ///< pieces since the last try of the slower way
 };
 
 }  // namespace unisono::engine
