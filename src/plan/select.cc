@@ -13,7 +13,8 @@ namespace unisono::plan {
 namespace {
 
 // The built-in table. Where the limits come from:
-//   one shot or two    the extra additions of one shot against one more signal and wait (0.5 to 1 us at 10 GB/s)
+//   one shot or two    the extra additions of one shot against one more signal and wait (0.5 to 1 us at 10 GB/s); a reduce's
+//                      others need not wait at all in one shot: twice as fast where ranks share cores, so it goes further there
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
 //   shared             copies less than staged, but who writes to others waits for all to have begun: measured on two cores (`unisono bench --tune`)
@@ -34,7 +35,10 @@ constexpr std::string_view kBuiltIn =
     "all_reduce@net[5-8]:0-64K=recursive_doubling,64K-1M=circulant,1M-=ring;"
     "all_reduce@net[9-16]:0-32K=recursive_doubling,32K-2M=circulant,2M-=ring;"
     "all_reduce@net[17-]:0-32K=recursive_doubling,32K-8M=circulant,8M-=ring;"
-    "reduce@shm:0-=staged;"
+    "reduce@shm[1-2]:0-=staged_one_shot;"
+    "reduce@shm[3-4]:0-128K=staged_one_shot,128K-=staged;"
+    "reduce@shm[5-8]:0-16K=staged_one_shot,16K-=staged;"
+    "reduce@shm[9-]:0-4K=staged_one_shot,4K-=staged;"
     "reduce@net:0-64K=binomial,64K-=reduce_scatter_gather;"
     "reduce@net[1-2]:0-=binomial;"
     "broadcast@shm:0-=staged;"
