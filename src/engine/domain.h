@@ -80,7 +80,9 @@ struct Whereabouts {
   static constexpr std::uint64_t kOpensIn = plan::kExposesIn, kOpensOut = plan::kExposesOut;
   /// The judge's word: the rival runs.
   static constexpr std::uint64_t kRival = 4;
-  static_assert((kRival & (kOpensIn | kOpensOut)) == 0);
+  /// What the rank stages goes around the caches: who reads it has it from memory.
+  static constexpr std::uint64_t kStagesAround = 8;
+  static_assert(((kRival | kStagesAround) & (kOpensIn | kOpensOut)) == 0);
   /// Whether all of `exposed` (plan/ir.h) is open.
   bool opens(std::uint8_t exposed) const noexcept { return (flags & exposed) == exposed; }
   bool opens_any() const noexcept { return (flags & (kOpensIn | kOpensOut)) != 0; }

@@ -75,8 +75,9 @@ void Operation::prepare() {
 
 namespace {
 /// Whether data only goes from a root to the others, or only from them to it: then nobody has anything to do until the first slice is there.
-bool one_way(Collective collective) noexcept {
-  return collective == Collective::broadcast || collective == Collective::gather || collective == Collective::scatter;
+bool one_way(const plan::Plan& plan) noexcept {
+  // In a reduce of several phases data also goes from the owners of sums to the root.
+  return rooted(plan.collective) && (plan.collective != Collective::reduce || plan.channels == 1);
 }
 }  // namespace
 
@@ -87,7 +88,7 @@ void Operation::lay_out() {
   slice_bytes_ = plan.shared   ? std::max<std::int64_t>(largest, 1)
                  : plan.staged ? ground_.domain->slice_bytes(
                                      static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)),
-                                     largest, one_way(plan.collective))
+                                     largest, one_way(plan))
                                : network_slice(ground_, plan.collective, largest);
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
@@ -152,6 +153,7 @@ bool Operation::announce() {
     if (*stage == nullptr) return announced_ = false;
     me.stage = *stage;
     mine.stage = domain.own_stage_offset();
+    if (domain.stores().around()) mine.flags |= Whereabouts::kStagesAround;
   }
   if (shared_open_) open_buffers(mine);
   if (request_.rival_runs) mine.flags |= Whereabouts::kRival;

@@ -138,6 +138,7 @@ class Operation final : public Running {
   std::size_t find_operands(const Slot& slot, const plan::Step& step, std::int32_t further, std::size_t at,
                             std::span<void*> memory) const;
   bool fetch_operands(const Slot& slot, const plan::Step& step, std::size_t bytes, std::span<void*> memory);
+  bool from_memory(const plan::Step& step) const;
   void reduce_operands(const plan::Step& step, std::span<void* const> memory, std::size_t bytes);
   void reduce_piece(kernels::Reduce& what, std::span<void* const> dst, std::span<void* const> src, std::size_t bytes);
   bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);

@@ -177,8 +177,7 @@ void Operation::reduce_piece(kernels::Reduce& what, std::span<void* const> dst, 
     kernels::reduce(what, dst, std::span<const void* const>(src.data(), src.size()), bytes / size_of(what.dtype));
   };
   constexpr std::size_t kWorthAClock = 64 << 10;
-  what.far = beyond_caches_;  // of pieces too short to time, as ever
-  if (!beyond_caches_ || bytes < kWorthAClock) return run();
+  if (!beyond_caches_ || bytes < kWorthAClock) return run();  // too short to time
   FasterWay& ways = places_[plan().shared ? 1 : 0][src.size() < places_[0].size() ? src.size() : 0];
   const std::size_t way = ways.next();
   what.far = way == 1;
@@ -216,6 +215,14 @@ bool Operation::fetch_operands(const Slot& slot, const Step& step, std::size_t b
   return true;
 }
 
+/// Whether it reads what another rank has staged around the caches.
+bool Operation::from_memory(const Step& step) const {
+  return std::ranges::any_of(plan().src(step), [&](const Ref& ref) {
+    return ref.space == Space::stage && ref.rank != ground_.rank &&
+           (peers_[ref.rank].where.flags & Whereabouts::kStagesAround) != 0;
+  });
+}
+
 void Operation::reduce_operands(const Step& step, std::span<void* const> memory, std::size_t bytes) {
   const plan::Plan& plan = this->plan();
   const auto dst = plan.dst(step);
@@ -224,6 +231,7 @@ void Operation::reduce_operands(const Step& step, std::span<void* const> memory,
                        step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
   if (large_ && step.final && (plan.shared || plan.staged) && !reads_peers_)
     what.around = bypassing(dst, results, sources);
+  what.far = beyond_caches_ || from_memory(step);
   const std::uint32_t on_stage = bits_of(dst.size(), [&](std::size_t k) { return dst[k].space == Space::stage; });
   const auto run = [&](bool stage_around) {
     kernels::Reduce piece = what;

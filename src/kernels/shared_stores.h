@@ -42,6 +42,9 @@ class SharedStores {
     store(Kind::copy, bytes, [&](bool around) { kernels::copy(to, from, bytes, around); });
   }
 
+  /// Whether what is stored goes around the caches for now, as far as it is long enough.
+  bool around() const noexcept { return around_; }
+
   /// Whether the next piece goes around the caches.
   bool next(Kind kind) noexcept;
   /// A piece of `bytes` took so many nanoseconds.

@@ -34,12 +34,14 @@ int around_of(SharedStores& stores, int pieces, const Machine& machine, Kind kin
 TEST(SharedStores, StayInCachesThatCoresHaveInCommon) {
   SharedStores stores(kStage);
   EXPECT_LT(around_of(stores, 1000, kNear), 40) << "now and then, to know";
+  EXPECT_FALSE(stores.around()) << "as readers are told";
   EXPECT_LT(around_of(stores, 10'000, kNear), 200);
 }
 
 TEST(SharedStores, GoAroundThoseThatTheyHaveNot) {
   SharedStores stores(kStage);
   around_of(stores, 200, kFar);
+  EXPECT_TRUE(stores.around());
   EXPECT_GT(around_of(stores, 10'000, kFar), 9'500);
   EXPECT_LT(around_of(stores, 100'000, kFar), 100'000) << "the caches are tried again";
 }
