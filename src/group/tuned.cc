@@ -40,7 +40,23 @@ constexpr std::string_view kRulesOfTurns =
     "all_reduce@net[5-8]:0-1536K=binomial;"
     "all_reduce@net[9-]:0-2M=binomial,2M-=ring;"
     "all_reduce@shm[5-8]:0-32K=staged_one_shot;"
-    "gather@shm[4-8]:1K-512K=linear";
+    "reduce@shm[3]:128K-=staged_one_shot;"
+    "reduce@shm[4]:2M-=staged_one_shot;"
+    "reduce@shm[5-8]:16K-8M=staged_one_shot;"
+    "gather@shm[4]:32K-2M=linear;"
+    "gather@shm[5-8]:1K-2M=linear;"
+    "scatter@shm[3-4]:192K-8M=linear;"
+    // Where buffers are shared, all the same:
+    "all_reduce@shm[3]:128-2K=shared;"
+    "reduce@shm[3]:8K-=shared;"
+    "reduce@shm[4]:32K-=shared;"
+    "reduce@shm[5-8]:96K-=shared;"
+    "all_gather@shm[3]:128-2K=shared;"
+    "reduce_scatter@shm[3]:128-2K=shared;"
+    "gather@shm[4]:128K-=shared;"
+    "gather@shm[5-8]:512K-=shared;"
+    "all_to_all@shm[3]:128-2K=shared;"
+    "scatter@shm[3-4]:64K-=shared";
 
 /// By constants that the user set; ContextImpl has refused those that cannot be understood.
 Tuned by_hand(const Config& config, const std::string& topology, const Logger& log) {
