@@ -4,7 +4,7 @@ tcp     on loopback: unisono over tcp, Gloo, Open MPI over tcp, and one plain so
         exchange as much
 hosts   between network namespaces (needs root and `ip`): unshaped, beside the plain socket; with links of
         1 Gbit/s, beside the time that the bytes occupy a link; and what of an asynchronous all_reduce is hidden
-        behind a matrix product
+        behind a matrix product, and what of a bare exchange
 
 Programs take turns within a round, and ratios are taken within a round, as the machine's state changes between
 them; a figure is the median over rounds. Run alone: bench/network.py [tcp] [hosts] [--rounds N] [--seconds S].
@@ -32,8 +32,10 @@ NAMES = ("tcp", "hosts")
 TINY, SMALL, MEDIUM, LARGE = 8, 64 << 10, 1 << 20, 64 << 20
 HOSTS_SIZE = 16 << 20
 MBIT, PORT = 1000, 29471
-EXPOSED = "exposed beside a product"
-EXCHANGE, MESH = (libraries.ROOT / "build/peers" / name for name in ("tcp_exchange", "tcp_mesh"))
+EXPOSED, BARE = "exposed beside a product", "a bare exchange"
+EXCHANGE, MESH, THREAD = (
+    libraries.ROOT / "build/peers" / name for name in ("tcp_exchange", "tcp_mesh", "exchange_thread")
+)
 
 
 TCP_BARS = (
@@ -56,6 +58,7 @@ HOSTS_BARS = (
         for size, factor in ((HOSTS_SIZE, 1.08), (MEDIUM, 1.2), (SMALL, 2.0))
     ),
     Bar("2 hosts, 1 Gbit/s", 2, HOSTS_SIZE, ours=EXPOSED, most=10.0, unit="%"),
+    Bar("2 hosts, 1 Gbit/s", 2, HOSTS_SIZE, (BARE,), None, EXPOSED, unit="%"),
 )
 
 
@@ -73,8 +76,9 @@ def openmpi_tcp() -> libraries.Mpi:
 
 def build_exchange() -> None:
     """The programs of plain sockets."""
-    for program in (EXCHANGE, MESH):
-        libraries.compile_program("g++", f"{program.name}.cc", "-O2", "-std=c++20")
+    for program in (EXCHANGE, MESH, THREAD):
+        kind = ["-shared", "-fPIC"] if program == THREAD else []
+        libraries.compile_program("g++", f"{program.name}.cc", "-O2", "-std=c++20", "-pthread", *kind)
 
 
 def measure_tcp(args: argparse.Namespace, figures: Figures) -> None:
@@ -157,12 +161,14 @@ class Cluster:
         served = self.hosts.inside(0, *program, "serve", *where)
         return libraries.parse_lines("exchange", run_on_all([served, self.hosts.inside(1, *program, "call", *where)]))
 
-    def exposed(self, size: int) -> float:
-        """Per cent of an asynchronous all_reduce's time that a matrix product does not hide."""
+    def exposed(self, size: int) -> list[Sample]:
+        """Per cent of an asynchronous all_reduce's time that a product does not hide, and of a bare exchange's."""
         python = self.args.python or self.ours.command.parent / "python"
-        program = [str(python), str(libraries.PROGRAMS / "unisono_overlap.py"), str(size)]
-        rows = [json.loads(line) for line in self.job(1, program).splitlines() if line.startswith("{")]
-        return 100 * (1 - rows[0]["hidden"])
+        program = [str(python), str(libraries.PROGRAMS / "unisono_overlap.py"), str(size), str(THREAD)]
+        program += [self.hosts.address(0), str(PORT + 1)]
+        row = next(json.loads(line) for line in self.job(1, program).splitlines() if line.startswith("{"))
+        hidden = {EXPOSED: row["hidden"], BARE: row["exchange_hidden"]}
+        return [Sample(who, 2, size, 100 * (1 - part)) for who, part in hidden.items()]
 
 
 def link_time(hosts: int, size: int) -> float:
@@ -175,7 +181,7 @@ def measure_hosts(args: argparse.Namespace, figures: Figures) -> None:
     from harness.hosts import Hosts, why_no_hosts  # the tests' own; needs what they need
 
     if reason := why_no_hosts():
-        figures.reasons |= dict.fromkeys(("unisono", "exchange", "link", EXPOSED), reason)
+        figures.reasons |= dict.fromkeys(("unisono", "exchange", "link", EXPOSED, BARE), reason)
         return
     build_exchange()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a rank is a core
@@ -198,7 +204,7 @@ def measure_hosts(args: argparse.Namespace, figures: Figures) -> None:
                 for size in sizes:
                     figures.add(where, [Sample("link", count * per_host, size, link_time(count, size))])
                 if (count, per_host) == (2, 1):
-                    figures.add(where, [Sample(EXPOSED, 2, HOSTS_SIZE, cluster.exposed(HOSTS_SIZE))])
+                    figures.add(where, cluster.exposed(HOSTS_SIZE))
 
 
 def measure(args: argparse.Namespace, groups: list[str]) -> list[dict]:
@@ -211,7 +217,7 @@ def measure(args: argparse.Namespace, groups: list[str]) -> list[dict]:
             take(args, figures)
         except LibraryError as failure:
             print(f"{name}: SKIPPED: {failure}", file=sys.stderr)
-            figures.reasons |= {who: str(failure) for who in ("unisono", "exchange", "link", EXPOSED)}
+            figures.reasons |= {who: str(failure) for who in ("unisono", "exchange", "link", EXPOSED, BARE)}
         rows += [figures.row(bar) for bar in bars]
     return rows
 

@@ -6,10 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 [[noreturn]] inline void die(const char* what) {
   std::perror(what);
@@ -42,4 +44,27 @@ inline int call(const sockaddr_in& address) {
     ::poll(nullptr, 0, 10);
   }
   die("connect");
+}
+
+/// As many bytes to the other side as from it, both ways at once, until both are done.
+inline void exchange(int fd, const std::vector<char>& out, std::vector<char>& in) {
+  constexpr std::size_t kChunk = 256 << 10;
+  const std::size_t bytes = out.size();
+  for (std::size_t sent = 0, got = 0; sent < bytes || got < bytes;) {
+    bool moved = false;
+    if (sent < bytes) {
+      const ssize_t n = ::send(fd, out.data() + sent, std::min(kChunk, bytes - sent), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && errno != EAGAIN) die("send");
+      if (n > 0) sent += static_cast<std::size_t>(n), moved = true;
+    }
+    if (got < bytes) {
+      const ssize_t n = ::recv(fd, in.data() + got, std::min(kChunk, bytes - got), MSG_DONTWAIT);
+      if (n == 0) std::exit(1);
+      if (n < 0 && errno != EAGAIN) die("recv");
+      if (n > 0) got += static_cast<std::size_t>(n), moved = true;
+    }
+    if (moved) continue;
+    pollfd wait{fd, static_cast<short>((sent < bytes ? POLLOUT : 0) | (got < bytes ? POLLIN : 0)), 0};
+    ::poll(&wait, 1, 100);
+  }
 }

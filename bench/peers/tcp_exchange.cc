@@ -6,15 +6,11 @@
 ///        tcp_exchange SECONDS BYTES call ADDRESS PORT      the other side
 /// prints (the side that waits) a line of JSON: the median over rounds, after three warm ones.
 
-#include <arpa/inet.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -26,33 +22,10 @@
 
 namespace {
 
-constexpr std::size_t kChunk = 256 << 10;
 constexpr int kWarm = 3, kFewest = 9;
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-/// Both directions until both are done.
-void exchange(int fd, const std::vector<char>& out, std::vector<char>& in) {
-  const std::size_t bytes = out.size();
-  for (std::size_t sent = 0, got = 0; sent < bytes || got < bytes;) {
-    bool moved = false;
-    if (sent < bytes) {
-      const ssize_t n = ::send(fd, out.data() + sent, std::min(kChunk, bytes - sent), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n < 0 && errno != EAGAIN) die("send");
-      if (n > 0) sent += static_cast<std::size_t>(n), moved = true;
-    }
-    if (got < bytes) {
-      const ssize_t n = ::recv(fd, in.data() + got, std::min(kChunk, bytes - got), MSG_DONTWAIT);
-      if (n == 0) std::exit(1);
-      if (n < 0 && errno != EAGAIN) die("recv");
-      if (n > 0) got += static_cast<std::size_t>(n), moved = true;
-    }
-    if (moved) continue;
-    pollfd wait{fd, static_cast<short>((sent < bytes ? POLLOUT : 0) | (got < bytes ? POLLIN : 0)), 0};
-    ::poll(&wait, 1, 100);
-  }
-}
 
 /// Rounds until `budget` is over, which the side that waits decides: the first byte of each round says whether it is the last.
 void run(int fd, std::size_t bytes, double budget, bool decides) {

@@ -1,8 +1,12 @@
-"""How much of an asynchronous all_reduce is hidden behind a matrix product.
+"""How much of an asynchronous all_reduce is hidden behind a matrix product, and how much of a plain exchange.
 
-usage: unisono run ... -- python unisono_overlap.py BYTES [CALLS]   prints a line of JSON on rank 0
+usage: unisono run ... -- python unisono_overlap.py BYTES LIBRARY ADDRESS PORT [CALLS]   prints a line of JSON on rank 0
+
+The exchange moves as many bytes between two ranks on one socket, in a thread of its own, and reduces nothing: what no
+library can be much better than. LIBRARY is exchange_thread.cc, built; rank 0 listens at ADDRESS. Both take turns.
 """
 
+import ctypes
 import json
 import statistics
 import sys
@@ -13,6 +17,26 @@ import numpy as np
 import unisono
 
 
+class Exchange:
+    """A plain exchange in the background."""
+
+    def __init__(self, library: str, address: str, port: int, listens: bool, size: int) -> None:
+        self.library = ctypes.CDLL(library)
+        self.library.exchange_open.restype = ctypes.c_void_p
+        self.handle = ctypes.c_void_p(
+            self.library.exchange_open(address.encode(), port, int(listens), ctypes.c_size_t(size))
+        )
+
+    def begin(self) -> None:
+        self.library.exchange_begin(self.handle)
+
+    def wait(self) -> None:
+        self.library.exchange_wait(self.handle)
+
+    def close(self) -> None:
+        self.library.exchange_close(self.handle)
+
+
 def timed(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
@@ -20,10 +44,12 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    size, calls = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 8
+    size, library, address, port = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+    calls = int(sys.argv[5]) if len(sys.argv) > 5 else 8
     world = unisono.init()
     data = np.ones(size // 4, dtype=np.float32)
     a = np.ones((512, 512), dtype=np.float32)
+    plain = Exchange(library, address, port, world.rank == 0, size)
 
     def reduce() -> None:
         world.all_reduce(data)
@@ -39,23 +65,38 @@ def main() -> None:
         for _ in range(products):
             a @ a
 
-    def both() -> None:
+    def reduce_meanwhile() -> None:
         work = world.all_reduce(data, async_op=True)
         compute()
         work.wait()
 
-    times: dict[str, list[float]] = {"reduce": [], "compute": [], "both": []}
+    def exchange() -> None:
+        plain.begin()
+        plain.wait()
+
+    def exchange_meanwhile() -> None:
+        plain.begin()
+        compute()
+        plain.wait()
+
+    turn = (reduce, reduce_meanwhile, compute, exchange_meanwhile, exchange)
+    times: dict[str, list[float]] = {call.__name__: [] for call in turn}
     for _ in range(calls):
-        for call in (reduce, compute, both):
+        for call in turn:
             world.barrier()
             slowest = np.array([timed(call)])
             world.all_reduce(slowest, op="max")
             times[call.__name__].append(float(slowest[0]))
+    plain.close()
+
+    def hidden(what: str) -> float:
+        exposed = [b - c for b, c in zip(times[f"{what}_meanwhile"], times["compute"], strict=True)]
+        return round(1 - statistics.median(exposed) / statistics.median(times[what]), 4)
+
     if world.rank == 0:
         row = {f"{name}_us": round(statistics.median(t) * 1e6, 1) for name, t in times.items()}
-        exposed = [b - c for b, c in zip(times["both"], times["compute"], strict=True)]
-        hidden = 1 - statistics.median(exposed) / statistics.median(times["reduce"])
-        print(json.dumps({"bytes": size, "ranks": world.size, **row, "hidden": round(hidden, 4)}), flush=True)
+        row |= {"hidden": hidden("reduce"), "exchange_hidden": hidden("exchange")}
+        print(json.dumps({"bytes": size, "ranks": world.size, **row}), flush=True)
 
 
 if __name__ == "__main__":
