@@ -37,7 +37,7 @@ class Exchanger {
  private:
   void serve() {
     for (begun_.acquire(); !over_; begun_.acquire()) {
-      exchange(fd_, out_, in_);
+      exchange(fd_, out_.data(), out_.size(), in_.data(), in_.size());
       done_.release();
     }
   }

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
 
 [[noreturn]] inline void die(const char* what) {
   std::perror(what);
@@ -46,25 +45,24 @@ inline int call(const sockaddr_in& address) {
   die("connect");
 }
 
-/// As many bytes to the other side as from it, both ways at once, until both are done.
-inline void exchange(int fd, const std::vector<char>& out, std::vector<char>& in) {
+/// Sends `out` and receives `in`, both at once, until both are done.
+inline void exchange(int fd, const char* out, std::size_t to_send, char* in, std::size_t to_get) {
   constexpr std::size_t kChunk = 256 << 10;
-  const std::size_t bytes = out.size();
-  for (std::size_t sent = 0, got = 0; sent < bytes || got < bytes;) {
+  for (std::size_t sent = 0, got = 0; sent < to_send || got < to_get;) {
     bool moved = false;
-    if (sent < bytes) {
-      const ssize_t n = ::send(fd, out.data() + sent, std::min(kChunk, bytes - sent), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < to_send) {
+      const ssize_t n = ::send(fd, out + sent, std::min(kChunk, to_send - sent), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n < 0 && errno != EAGAIN) die("send");
       if (n > 0) sent += static_cast<std::size_t>(n), moved = true;
     }
-    if (got < bytes) {
-      const ssize_t n = ::recv(fd, in.data() + got, std::min(kChunk, bytes - got), MSG_DONTWAIT);
+    if (got < to_get) {
+      const ssize_t n = ::recv(fd, in + got, std::min(kChunk, to_get - got), MSG_DONTWAIT);
       if (n == 0) std::exit(1);
       if (n < 0 && errno != EAGAIN) die("recv");
       if (n > 0) got += static_cast<std::size_t>(n), moved = true;
     }
     if (moved) continue;
-    pollfd wait{fd, static_cast<short>((sent < bytes ? POLLOUT : 0) | (got < bytes ? POLLIN : 0)), 0};
+    pollfd wait{fd, static_cast<short>((sent < to_send ? POLLOUT : 0) | (got < to_get ? POLLIN : 0)), 0};
     ::poll(&wait, 1, 100);
   }
 }

@@ -38,7 +38,7 @@ void run(int fd, std::size_t bytes, double budget, bool decides) {
     const bool last = round >= kWarm + kFewest && seconds_since(begin) > budget;
     out[0] = last ? 2 : 1;
     const auto start = Clock::now();
-    exchange(fd, out, in);
+    exchange(fd, out.data(), bytes, in.data(), bytes);
     if (round >= kWarm) times.push_back(seconds_since(start));
     if (decides ? last : in[0] == 2) break;
   }

@@ -33,7 +33,7 @@
 
 namespace {
 
-constexpr std::size_t kChunk = 256 << 10, kBall = 64 << 10;
+constexpr std::size_t kBall = 64 << 10;
 constexpr int kWarm = 3, kPings = 200;
 using Clock = std::chrono::steady_clock;
 
@@ -106,28 +106,7 @@ enum class Way { calls, ring, zerocopy };
 constexpr Way kWays[] = {Way::calls, Way::ring, Way::zerocopy};
 constexpr const char* kNames[] = {"calls", "ring", "zerocopy"};
 
-/// Sends `out` and receives `in`, both at once, with calls.
-void with_calls(int fd, const char* out, std::size_t to_send, char* in, std::size_t to_get) {
-  for (std::size_t sent = 0, got = 0; sent < to_send || got < to_get;) {
-    bool moved = false;
-    if (sent < to_send) {
-      const ssize_t n = ::send(fd, out + sent, std::min(kChunk, to_send - sent), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n < 0 && errno != EAGAIN) die("send");
-      if (n > 0) sent += static_cast<std::size_t>(n), moved = true;
-    }
-    if (got < to_get) {
-      const ssize_t n = ::recv(fd, in + got, std::min(kChunk, to_get - got), MSG_DONTWAIT);
-      if (n == 0) std::exit(1);
-      if (n < 0 && errno != EAGAIN) die("recv");
-      if (n > 0) got += static_cast<std::size_t>(n), moved = true;
-    }
-    if (moved) continue;
-    pollfd wait{fd, static_cast<short>((sent < to_send ? POLLOUT : 0) | (got < to_get ? POLLIN : 0)), 0};
-    ::poll(&wait, 1, 100);
-  }
-}
-
-/// The same with a ring: one request each way for all that is left.
+/// exchange() with a ring: one request each way for all that is left.
 void with_ring(Ring& ring, Way way, int fd, const char* out, std::size_t to_send, char* in, std::size_t to_get) {
   const std::uint8_t send = way == Way::zerocopy ? IORING_OP_SEND_ZC : IORING_OP_SEND;
   std::size_t sent = 0, got = 0;
@@ -175,7 +154,7 @@ void run(int fd, int rounds, std::size_t bytes, bool reports) {
   std::vector<double> times[2][3], busy[2][3];
   const auto move = [&](Way way, std::size_t to_send, std::size_t to_get) {
     if (way == Way::calls)
-      with_calls(fd, out.data(), to_send, in.data(), to_get);
+      exchange(fd, out.data(), to_send, in.data(), to_get);
     else
       with_ring(ring, way, fd, out.data(), to_send, in.data(), to_get);
   };
