@@ -18,6 +18,7 @@ from pathlib import Path
 import all_reduce
 import collectives
 import libraries
+import neighbour
 import network
 import report
 import resources
@@ -25,7 +26,7 @@ import torch_pair
 from figures import Figures
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = (*libraries.NAMES, torch_pair.NAME, collectives.NAME, *network.NAMES, resources.NAME)
+NAMES = (*libraries.NAMES, torch_pair.NAME, collectives.NAME, *network.NAMES, resources.NAME, neighbour.NAME)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -151,6 +152,7 @@ def main() -> int:
     pairs = measure_torch(args) if torch_pair.NAME in wanted else []
     others = collectives.measure(args) if collectives.NAME in wanted else []
     means = resources.measure(args) if resources.NAME in wanted else []
+    beside = neighbour.measure(args) if neighbour.NAME in wanted else []
     sockets = network.measure(args, [name for name in network.NAMES if name in wanted])
     result = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -164,6 +166,7 @@ def main() -> int:
         "network": sockets,
         "bars": [figures.row(bar) for bar in all_reduce.BARS],
         "resources": means,
+        "neighbour": beside,
     }
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -172,11 +175,13 @@ def main() -> int:
     text += collectives.to_markdown(others) if others else ""
     text += network.to_markdown(sockets) if sockets else ""
     text += resources.to_markdown(means) if means else ""
+    text += neighbour.to_markdown(beside) if beside else ""
     (args.out / "results.md").write_text(text)
     print(text)
     missing = report.plot(result, args.out / "bandwidth.png")
     print(f"written: {args.out}/results.json, results.md" + (f"; no plot: {missing}" if missing else ", bandwidth.png"))
-    return 1 if any(floor["verdict"] == "FAIL" for floor in [*result["bars"], *pairs, *others, *sockets, *means]) else 0
+    floors = [*result["bars"], *pairs, *others, *sockets, *means, *beside]
+    return 1 if any(floor["verdict"] == "FAIL" for floor in floors) else 0
 
 
 if __name__ == "__main__":

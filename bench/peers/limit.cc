@@ -208,17 +208,28 @@ double median_seconds(const Problem& p, const std::vector<Job>& jobs, Way way, S
   return seconds[seconds.size() / 2];
 }
 
-double best_seconds(Problem p) {
+/// By the way and the sharing that look the fastest, measured once more: the least of several medians would be the luckiest one, as memory changes its speed.
+double best_seconds(const Problem& p, const std::vector<Job>& jobs) {
+  Problem look = p;
+  look.budget /= std::size(kWays) * std::size(kSharings);
+  double least = std::numeric_limits<double>::infinity();
+  Way best_way = Way::plain;
+  Sharing best_sharing = Sharing::equal;
+  for (const Sharing sharing : kSharings)
+    for (const Way way : kWays)
+      if (const double seconds = median_seconds(look, jobs, way, sharing); seconds < least)
+        least = seconds, best_way = way, best_sharing = sharing;
+  return median_seconds(p, jobs, best_way, best_sharing);
+}
+
+double measure(const Problem& p) {
   const std::size_t lines = std::max<std::size_t>(1, p.bytes / sizeof(Line)), room = (lines + p.ranks) * sizeof(Line);
   std::vector<float*> inputs, outputs;
   for (int r = 0; r < p.ranks; r++) inputs.push_back(allocate(room));
   for (int r = 0; r < p.ranks; r++) outputs.push_back(p.collective == "all_to_all" ? allocate(room) : inputs[r]);
   const std::vector<Job> jobs = jobs_of(p.collective, inputs, outputs, lines);
   if (jobs.empty()) std::fprintf(stderr, "no collective %s\n", p.collective.c_str()), std::exit(2);
-  p.budget /= std::size(kWays) * std::size(kSharings);
-  double seconds = std::numeric_limits<double>::infinity();
-  for (const Sharing sharing : kSharings)
-    for (const Way way : kWays) seconds = std::min(seconds, median_seconds(p, jobs, way, sharing));
+  const double seconds = best_seconds(p, jobs);
   for (int r = 0; r < p.ranks; r++) {
     if (outputs[r] != inputs[r]) std::free(outputs[r]);
     std::free(inputs[r]);
@@ -232,6 +243,6 @@ int main(int argc, char** argv) {
   if (argc < 5) return std::fprintf(stderr, "usage: limit COLLECTIVE RANKS SECONDS BYTES...\n"), 2;
   for (int i = 4; i < argc; i++) {
     const Problem p{argv[1], std::atoi(argv[2]), std::strtoull(argv[i], nullptr, 10), std::atof(argv[3])};
-    std::printf("{\"ranks\": %d, \"bytes\": %zu, \"time_us\": %.3f}\n", p.ranks, p.bytes, best_seconds(p) * 1e6);
+    std::printf("{\"ranks\": %d, \"bytes\": %zu, \"time_us\": %.3f}\n", p.ranks, p.bytes, measure(p) * 1e6);
   }
 }

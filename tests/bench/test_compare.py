@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,24 @@ def test_a_short_run_writes_what_it_measured(tmp_path: Path) -> None:
     reasons = {bar["reason"] for bar in results["bars"] if bar["verdict"] == "SKIPPED"}
     assert "left out by --only" in reasons
     assert "## Bars" in done.stdout
+
+
+def test_a_neighbour_is_counted_while_ranks_wait(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    neighbour = bench("neighbour")
+    monkeypatch.setattr(neighbour, "SECONDS", 0.02)
+    job = neighbour.WaitingUnisono(None)
+    job.prepare()
+    assert job.reason == ""
+    [sample] = job.run(2, [1])
+    assert (sample.peer, sample.ranks) == ("unisono", 2)
+    assert sample.time_us > 0
+
+
+def test_a_job_that_does_not_wait_is_not_counted_beside(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    neighbour = bench("neighbour")
+    job = neighbour.WaitingUnisono(None)
+    for program, why in (("true", "ended before it waited"), ("echo", "did not wait")):
+        monkeypatch.setattr(job, "command", lambda _, program=program: ([program, "waiting"], {}))
+        monkeypatch.setattr(job, "count", lambda *_: os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT))  # it has ended
+        with pytest.raises(bench("libraries").LibraryError, match=why):
+            job.run(2, [1])
