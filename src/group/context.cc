@@ -105,8 +105,8 @@ void ContextImpl::share_cores(std::size_t place, std::span<const std::vector<int
   const auto seat = group::seat_of(place, processors_of);
   progress->set_policy(engine::wait_policy(cores, ranks, config.spin), seat);
   if (seat)
-    log.debug(fmt::format("{} ranks share {} processors: this one waits for sockets on processor {}", ranks,
-                          processors.size(), *seat));
+    log.debug(
+        fmt::format("{} ranks share {} processors: this one waits on processor {}", ranks, processors.size(), *seat));
 }
 
 Result<std::shared_ptr<RegistrationImpl>> ContextImpl::register_buffer(void* data, std::size_t bytes) const {

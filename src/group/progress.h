@@ -199,8 +199,7 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     }
     if (waiter.pause(asks ? 10 : 1)) {
       if (policy.spins > 0 && crowd_.found_shared() && apart_->move()) crowd_.forget_shared();
-      // Among ranks that share memory it makes no difference (docs/design/0007-between-hosts.md).
-      if (asks) seat_.keep(clock_);
+      seat_.keep(clock_);
       continue;
     }
     const TimePoint now = clock_.now();

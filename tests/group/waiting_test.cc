@@ -1,9 +1,12 @@
 /// How ranks wait, as it follows from who else is on the cores.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <chrono>
 #include <vector>
 
+#include "base/host_topology.h"
 #include "group/context_impl.h"
 
 namespace unisono::detail {
@@ -30,6 +33,18 @@ TEST(Waiting, RanksThatAreBoundToACoreEachAreAloneThere) {
   for (int cpu = 0; cpu < 64; cpu++) each.push_back({cpu});
   context->share_cores(0, each);  // though this process may use fewer
   EXPECT_GT(context->progress->short_wait(), 1);
+}
+
+TEST(Waiting, WhoTakesTurnsComesBackToItsSeatWhateverItWaitsFor) {
+  const std::vector<int> cpus = usable_cpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "SKIPPED: needs two processors";
+  const auto context = ContextImpl::create(Config{}, nullptr);
+  context->share_cores(2, Processors(3, {cpus[0], cpus[1]}));
+  ASSERT_TRUE(move_to_cpu(cpus[0]));
+  const TimePoint deadline = context->clock.now() + std::chrono::seconds(20);
+  const auto outcome = context->progress->wait(nullptr, deadline, nullptr, [&] { return ::sched_getcpu() == cpus[1]; });
+  EXPECT_EQ(outcome, group::Progress::Outcome::done);
+  EXPECT_EQ(usable_cpus(), cpus) << "where it may run stays as it was";
 }
 
 }  // namespace
