@@ -127,6 +127,7 @@ class Tuner {
       measure_rounds(point, first, seconds);
       choose(point);
     }
+    settle(point);
     return point;
   }
 
@@ -209,7 +210,8 @@ std::string worst(const std::vector<TunePoint>& points, std::size_t TunePoint::*
 }
 
 std::int64_t beyond(const std::vector<TunePoint>& points, std::size_t TunePoint::* choice) {
-  return std::count_if(points.begin(), points.end(), [&](const TunePoint& p) { return p.ratio(p.*choice) > 1.15; });
+  return std::count_if(points.begin(), points.end(),
+                       [&](const TunePoint& p) { return p.ratio(p.*choice) > kMostBehind; });
 }
 
 bool write_file(const std::string& path, const std::string& text) {
@@ -291,10 +293,10 @@ int tune(const Group& group, const Config& config, const TuneOptions& options) {
     fmt::print("# nothing to choose\n");
     return 0;
   }
-  fmt::print("# in force: {} of {} sizes beyond 1.15 x the best; worst {}\n", beyond(points, &TunePoint::in_force),
-             points.size(), worst(points, &TunePoint::in_force));
-  fmt::print("# chosen:   {} of {} sizes beyond 1.15 x the best; worst {}\n", beyond(points, &TunePoint::chosen),
-             points.size(), worst(points, &TunePoint::chosen));
+  fmt::print("# in force: {} of {} sizes beyond {} x the best; worst {}\n", beyond(points, &TunePoint::in_force),
+             points.size(), kMostBehind, worst(points, &TunePoint::in_force));
+  fmt::print("# chosen:   {} of {} sizes beyond {} x the best; worst {}\n", beyond(points, &TunePoint::chosen),
+             points.size(), kMostBehind, worst(points, &TunePoint::chosen));
   const std::string title = fmt::format("{} ranks over {}", group.size(), group.transport());
   const bool written =
       write_file(options.plot, plot_svg(points, title)) && write_file(options.json, rows_json(points, group.size()));

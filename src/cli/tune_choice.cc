@@ -76,6 +76,10 @@ void choose(TunePoint& point) {
   }
 }
 
+void settle(TunePoint& point) {
+  if (point.ratio(point.chosen) > kMostBehind) point.chosen = point.best;
+}
+
 std::string rules_of(std::span<const TunePoint> points, std::string_view place, int ranks) {
   std::string text;
   for (int c = 0; c < kCollectives; c++) {

@@ -35,8 +35,13 @@ struct TunePoint {
 /// that changes with the noise would be worse than one that is a little slow.
 inline constexpr double kClearly = 1.07, kMostRounds = 0.75;
 
+/// A choice may be so many times as slow as the best algorithm and no more, by the medians of all rounds.
+inline constexpr double kMostBehind = 1.15;
+
 /// Sets best and chosen.
 void choose(TunePoint& point);
+/// When nothing more will be measured: what is beyond kMostBehind all the same gives way to the best, though the rounds disagree.
+void settle(TunePoint& point);
 
 /// The place of a rule's head: "shm", "hosts" or "net".
 /// Rules for groups of `ranks`, one collective after the other. Between two sizes that were measured the limit is their geometric mean; below

@@ -35,6 +35,16 @@ TEST(Choose, KeepsItWhenTheOtherOneWonByChance) {
   EXPECT_EQ(point(1, {kRing, {algorithm("direct"), {5, 12, 5, 12, 5}}}).chosen, 0u);
 }
 
+TEST(Settle, GivesUpWhatIsFarBehindThoughTheRoundsDisagree) {
+  TunePoint far = point(1, {kRing, {algorithm("direct"), {5, 12, 5, 12, 5}}});
+  settle(far);
+  EXPECT_EQ(far.chosen, 1u);
+  TunePoint near = point(1, {kRing, {algorithm("direct"), {8.9, 12, 8.9, 12, 8.9}}});
+  ASSERT_EQ(near.best, 1u);
+  settle(near);
+  EXPECT_EQ(near.chosen, 0u) << "1.12 times as slow";
+}
+
 TEST(Choose, ComparesRoundByRound) {
   // The machine was half as fast from the third round on: the medians say nothing, the rounds do.
   const Candidate slow{algorithm("ring"), {10, 10, 20, 20, 20}}, fast{algorithm("direct"), {8, 8, 16, 16, 16}};
