@@ -77,7 +77,8 @@ void choose(TunePoint& point) {
 }
 
 void settle(TunePoint& point) {
-  if (point.ratio(point.chosen) > kMostBehind) point.chosen = point.best;
+  const auto rounds = [&](std::size_t i) { return point.candidates[i].rounds.size(); };
+  if (point.ratio(point.chosen) > kMostBehind && rounds(point.best) >= rounds(point.chosen)) point.chosen = point.best;
 }
 
 std::string rules_of(std::span<const TunePoint> points, std::string_view place, int ranks) {

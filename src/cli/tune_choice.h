@@ -40,7 +40,8 @@ inline constexpr double kMostBehind = 1.15;
 
 /// Sets best and chosen.
 void choose(TunePoint& point);
-/// When nothing more will be measured: what is beyond kMostBehind all the same gives way to the best, though the rounds disagree.
+/// When nothing more will be measured: what is beyond kMostBehind all the same gives way to the best, though the rounds disagree;
+/// not to one that was dropped, whose few rounds may all be of a time when the machine was quick.
 void settle(TunePoint& point);
 
 /// The place of a rule's head: "shm", "hosts" or "net".

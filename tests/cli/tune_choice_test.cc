@@ -45,6 +45,13 @@ TEST(Settle, GivesUpWhatIsFarBehindThoughTheRoundsDisagree) {
   EXPECT_EQ(near.chosen, 0u) << "1.12 times as slow";
 }
 
+TEST(Settle, DoesNotTakeWhatWasDroppedWhileTheMachineWasQuick) {
+  TunePoint p = point(1, {{algorithm("ring"), {4, 4, 4, 10, 10, 10, 10}}, {algorithm("direct"), {7, 7, 7}}});
+  ASSERT_EQ(p.best, 1u);
+  settle(p);
+  EXPECT_EQ(p.chosen, 0u);
+}
+
 TEST(Choose, ComparesRoundByRound) {
   // The machine was half as fast from the third round on: the medians say nothing, the rounds do.
   const Candidate slow{algorithm("ring"), {10, 10, 20, 20, 20}}, fast{algorithm("direct"), {8, 8, 16, 16, 16}};
