@@ -97,7 +97,7 @@ void add_copy(const KernelSet& set, bool around) {
   const std::string name = "copy/" + std::string(set.name) + (around ? "/around" : "/plain");
   auto* b =
       benchmark::RegisterBenchmark(name.c_str(), [set, around](benchmark::State& s) { copy_bench(s, set, around); });
-  for (const std::int64_t bytes : {4 << 10, 256 << 10, 4 << 20, 64 << 20}) b->Arg(bytes);
+  for (const std::int64_t bytes : {4 << 10, 32 << 10, 256 << 10, 4 << 20, 64 << 20}) b->Arg(bytes);
 }
 
 void add_all() {
