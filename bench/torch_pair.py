@@ -100,14 +100,17 @@ def to_markdown(rows: list[dict]) -> str:
     """Two tables."""
     lines = ["# torch.distributed: unisono beside Gloo, by turns in one job", ""]
     lines += [
-        "| call | ranks | bytes | unisono us | Gloo us | Gloo / unisono | at least | |",
-        "|---|" + "---:|" * 6 + "---|",
+        "Medians of the slowest rank. Torch alone: the same call with its back end `fake`, which communicates nothing.",
+        "",
+        "| call | ranks | bytes | unisono us | Gloo us | torch alone us | Gloo / unisono | at least | |",
+        "|---|" + "---:|" * 7 + "---|",
     ]
     for r in rows:
         if r["what"] != "ddp":
+            alone = f"{r['alone_us']:.1f}" if "alone_us" in r else "-"
             lines.append(
                 f"| {r['what']} | {r['ranks']} | {report.size_text(r['bytes'])} | {r['unisono_us']:.1f} | "
-                f"{r['gloo_us']:.1f} | {r['speedup']:.2f} | {r['limit']:g} | {r['verdict']} |"
+                f"{r['gloo_us']:.1f} | {alone} | {r['speedup']:.2f} | {r['limit']:g} | {r['verdict']} |"
             )
     lines += [
         "",

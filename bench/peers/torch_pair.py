@@ -17,8 +17,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed import fake_pg  # noqa: F401  # the back end "fake"
 
 WARMUP, TURNS = 2, 6
+TINY = 8  # bytes where what torch itself takes counts
 ROOTED = ("broadcast", "reduce", "gather", "scatter")  # a rank may run ahead of the others: they meet after each call
 Group = dist.ProcessGroup | None
 
@@ -64,9 +66,11 @@ def time_calls(call: Callable[[], object], calls: int, meet: bool) -> list[float
     return (times * 1e6).tolist()
 
 
-def measure_collectives(gloo: Group, seconds: float, size: int) -> None:
+def measure_collectives(gloo: Group, alone: Group, seconds: float, size: int) -> None:
     """A row for each collective. `seconds`: about as long for a row."""
     pair = {"unisono": make_calls(size, None), "gloo": make_calls(size, gloo)}
+    if size == TINY:
+        pair["alone"] = make_calls(size, alone)
     for name in pair["gloo"]:
         meet = name in ROOTED
         calls, times = {}, {}
@@ -131,12 +135,13 @@ def main() -> None:
     meeting = "file://" + os.environ["INIT_FILE"]
     dist.init_process_group("unisono", init_method=meeting, rank=rank, world_size=ranks)
     gloo = dist.new_group(backend="gloo")
+    alone = dist.new_group(backend="fake")  # communicates nothing: what is left is torch
     mode, effort, *sizes = sys.argv[1:]
     for size in sizes:
         if mode == "ddp":
             measure_ddp(gloo, int(effort), int(size))
         else:
-            measure_collectives(gloo, float(effort), int(size))
+            measure_collectives(gloo, alone, float(effort), int(size))
     dist.destroy_process_group()
 
 
