@@ -67,11 +67,11 @@ void bare(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>((k + 1) * bytes));
 }
 
-void copy_bench(benchmark::State& state, const KernelSet& set, bool around) {
+void copy_bench(benchmark::State& state, const KernelSet& set, bool around, bool far) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   std::vector<char> in(bytes, 1), out(bytes, 2);
   for (auto _ : state) {
-    set.copy(out.data(), in.data(), bytes, around);
+    set.copy(out.data(), in.data(), bytes, around, far);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(2 * bytes));
@@ -93,17 +93,19 @@ void add_set(const KernelSet& set) {
     }
 }
 
-void add_copy(const KernelSet& set, bool around) {
-  const std::string name = "copy/" + std::string(set.name) + (around ? "/around" : "/plain");
-  auto* b =
-      benchmark::RegisterBenchmark(name.c_str(), [set, around](benchmark::State& s) { copy_bench(s, set, around); });
+void add_copy(const KernelSet& set, const char* way, bool around, bool far) {
+  const std::string name = "copy/" + std::string(set.name) + "/" + way;
+  auto* b = benchmark::RegisterBenchmark(name.c_str(),
+                                         [set, around, far](benchmark::State& s) { copy_bench(s, set, around, far); });
   for (const std::int64_t bytes : {4 << 10, 32 << 10, 256 << 10, 4 << 20, 64 << 20}) b->Arg(bytes);
 }
 
 void add_all() {
   for (const KernelSet& set : kernel_sets()) {
     add_set(set);
-    for (const bool around : {false, true}) add_copy(set, around);
+    add_copy(set, "plain", false, false);
+    add_copy(set, "around", true, false);
+    add_copy(set, "places", true, true);
   }
   if (__builtin_cpu_supports("avx512f"))
     for (auto* b : {benchmark::RegisterBenchmark("bare/f32/sum/k:2", bare<2>),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,6 +13,18 @@ namespace unisono::engine {
 /// longer it takes: which one it is depends on the machine's memory, and on who else uses it. Thread-safety: of one thread at a time.
 class FasterWay {
  public:
+  /// Shorter pieces are not worth a clock.
+  static constexpr std::size_t kLeast = 64 << 10;
+
+  /// `work`(way) does a piece of so many bytes, at least kLeast.
+  template <class Work>
+  void take(std::size_t bytes, Work&& work) {
+    const std::size_t way = next();
+    const auto begin = std::chrono::steady_clock::now();
+    work(way);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    note(way, took.count() / static_cast<double>(bytes));
+  }
   /// The way, 0 or 1, that the next piece goes.
   std::size_t next() noexcept {
     const std::size_t known = std::min(times_[0].count, times_[1].count);

@@ -11,6 +11,11 @@ namespace {
 constexpr std::uint64_t kLeastSlice = 32 << 10, kMostSlice = 256 << 10, kSlices = 32;
 }  // namespace
 
+void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool around, FasterWay& ways) noexcept {
+  if (!around || bytes < FasterWay::kLeast) return kernels::copy(to, from, bytes, around);
+  ways.take(bytes, [&](std::size_t way) { kernels::copy(to, from, bytes, true, way == 1); });
+}
+
 std::uint64_t JointCopy::slice_for(std::uint64_t bytes) noexcept {
   return slice_of(bytes, std::clamp(bytes / kSlices, kLeastSlice, kMostSlice));
 }
@@ -19,13 +24,13 @@ void JointCopy::open(const std::byte* from, std::byte* to, std::uint64_t room, b
   from_ = from, to_ = to, room_ = room, around_ = around;
 }
 
-bool JointCopy::copy(std::uint64_t most) noexcept {
+bool JointCopy::copy(std::uint64_t most, FasterWay& ways) noexcept {
   std::uint64_t done = 0;
   while (done < most) {
     const auto piece = claim(1);
     if (!piece) break;
     const std::uint64_t end = std::min(piece->at + piece->bytes, room_);
-    if (piece->at < end) kernels::copy(to_ + piece->at, from_ + piece->at, end - piece->at, around_);
+    if (piece->at < end) engine::copy(to_ + piece->at, from_ + piece->at, end - piece->at, around_, ways);
     finish(*piece);
     done += piece->bytes;
   }

@@ -1,14 +1,18 @@
 #pragma once
-/// A copy that two processes do together (joint_work.h).
+/// Copies, also by two processes together (joint_work.h).
 
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/faster_way.h"
 #include "engine/joint_work.h"
 
 namespace unisono::engine {
 
-/// One side of it. Nothing is copied before open().
+/// As kernels::copy. Long ones around the caches go the one of `ways`, from front to back or at several places at once, that is faster here.
+void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool around, FasterWay& ways) noexcept;
+
+/// One side of a joint one. Nothing is copied before open().
 class JointCopy : public JointWork {
  public:
   /// Bytes of a slice of a copy of `bytes`.
@@ -19,8 +23,8 @@ class JointCopy : public JointWork {
   void open(const std::byte* from, std::byte* to, std::uint64_t room, bool around) noexcept;
   bool opened() const noexcept { return to_ != nullptr; }
 
-  /// Copies at most so many bytes, at least a slice if there is one; whether any.
-  bool copy(std::uint64_t most) noexcept;
+  /// Copies at most so many bytes, at least a slice if there is one; whether any. `ways`: as in copy() above.
+  bool copy(std::uint64_t most, FasterWay& ways) noexcept;
 
  private:
   bool around_ = false;

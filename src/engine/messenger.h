@@ -257,6 +257,7 @@ class Messenger final : private FrameHandler {
   Unsettled unsettled_;
   std::list<Outgoing> outgoing_;  ///< being handed over
   std::list<Incoming> incoming_;
+  FasterWay copies_;                                    ///< of messages that are handed over
   std::vector<std::pair<int, std::uint64_t>> records_;  ///< of what was handed over to a peer, until it has left them
   std::vector<Unsafe> unsafe_;
   Sharing sharing_;  ///< of peers that are yet to come

@@ -132,7 +132,7 @@ bool Messenger::advance(Outgoing& o, bool& ended) {
   if (!handover.opened())
     if (const std::uint64_t target = handover.target(); target != 0)
       handover.open_target(shared_locked(o.peer)->writable(target, o.data.size()));
-  const bool moved = handover.opened() && handover.copy(kCopiedAtOnce);
+  const bool moved = handover.opened() && handover.copy(kCopiedAtOnce, copies_);
   if (moved && handover.complete()) wake(o.peer);
   Status status;
   ended = handover.complete() || handover.declined();
@@ -151,7 +151,7 @@ bool Messenger::advance(Outgoing& o, bool& ended) {
 }
 
 bool Messenger::advance(Incoming& in, bool& ended) {
-  const bool moved = in.handover.copy(kCopiedAtOnce);
+  const bool moved = in.handover.copy(kCopiedAtOnce, copies_);
   if (in.handover.complete()) {
     ended = true;
     end(in, {});
@@ -189,7 +189,7 @@ void Messenger::end(Incoming& in, const Status& status) {
 bool Messenger::finish(Handover& handover, int peer) {
   const TimePoint until = saturating_add(clock_.now(), kPatience);
   while (!handover.complete()) {
-    if (handover.opened() && handover.copy(kCopiedAtOnce)) continue;
+    if (handover.opened() && handover.copy(kCopiedAtOnce, copies_)) continue;
     if (handover.given_up() || handover.declined() || peers_[peer].gone() || clock_.now() > until) break;
     ::sched_yield();
   }

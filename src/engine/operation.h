@@ -1,6 +1,6 @@
 #pragma once
 /// One running plan. advance() does what can be done now and never blocks: no thread, no socket of its own, and no clock but for how long sums
-/// over memory take (FasterWay), on which nothing but their speed depends.
+/// and copies over memory take (FasterWay), on which nothing but their speed depends.
 
 #include <array>
 #include <atomic>
@@ -190,6 +190,7 @@ class Operation final : public Running {
   /// How sums of what comes from memory go through it: at one place at a time, or at several (kernels::Reduce::far). By staged and shared plans, and by the
   /// number of sources.
   std::array<std::array<FasterWay, 5>, 2> places_;
+  FasterWay copies_;  ///< and copies
 };
 
 }  // namespace unisono::engine

@@ -53,7 +53,7 @@ bool Operation::offer(const Slot& slot, const Step& step) {
 
 /// The copy that was offered. Nothing is done while the other is at what is left.
 Operation::Done Operation::run_offered() {
-  const bool any = offered_->copy(kPiece);
+  const bool any = offered_->copy(kPiece, copies_);
   if (!offered_->all_finished()) return any ? Done::some : Done::nothing;
   offered_.reset();
   helper_ = -1;
@@ -93,7 +93,7 @@ bool Operation::help_copy(int q) {
     }
     helping_->open(what.to_partner ? there : here, what.to_partner ? here : there, what.bytes, what.around);
   }
-  if (!helping_ || !helping_->copy(kPiece)) return false;
+  if (!helping_ || !helping_->copy(kPiece, copies_)) return false;
   if (helping_->all_finished()) domain.wake(q);
   return true;
 }

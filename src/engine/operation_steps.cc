@@ -158,7 +158,7 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
       else if (from.peer < 0 && s.space == Space::stage)
         kernels::fetch(to.data + piece_.at, from.data + piece_.at, now, large_);
       else if (from.peer < 0)
-        kernels::copy(to.data + piece_.at, from.data + piece_.at, now, large_);
+        copy(to.data + piece_.at, from.data + piece_.at, now, large_, copies_);
       else if (!fetch(to.data + piece_.at, from, piece_.at, now))
         return Done::nothing;
     }
@@ -176,15 +176,12 @@ void Operation::reduce_piece(kernels::Reduce& what, std::span<void* const> dst, 
   const auto run = [&] {
     kernels::reduce(what, dst, std::span<const void* const>(src.data(), src.size()), bytes / size_of(what.dtype));
   };
-  constexpr std::size_t kWorthAClock = 64 << 10;
-  if (!beyond_caches_ || bytes < kWorthAClock) return run();  // too short to time
+  if (!beyond_caches_ || bytes < FasterWay::kLeast) return run();
   FasterWay& ways = places_[plan().shared ? 1 : 0][src.size() < places_[0].size() ? src.size() : 0];
-  const std::size_t way = ways.next();
-  what.far = way == 1;
-  const auto begin = std::chrono::steady_clock::now();
-  run();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  ways.note(way, took.count() / static_cast<double>(bytes));
+  ways.take(bytes, [&](std::size_t way) {
+    what.far = way == 1;
+    run();
+  });
 }
 
 /// Where the operands of a step lie, destinations first: of each the block so many after its first, from byte `at` on. Returns how many bytes all

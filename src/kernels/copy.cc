@@ -29,17 +29,18 @@ void copy_lines(unit::CopyFunction copy, char* to, const char* from, std::size_t
 
 }  // namespace
 
-void KernelSet::copy(void* dst, const void* src, std::size_t bytes, bool around) const noexcept {
+void KernelSet::copy(void* dst, const void* src, std::size_t bytes, bool around, bool far) const noexcept {
   if (bytes == 0) return;  // both may be null
   if (around && table->copy_memory != nullptr && bytes >= kFew)
-    copy_lines(table->copy_memory, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
+    copy_lines(far ? table->copy_around : table->copy_memory, static_cast<char*>(dst), static_cast<const char*>(src),
+               bytes);
   else
     std::memcpy(dst, src, bytes);
 }
 
 void KernelSet::fetch(void* dst, const void* src, std::size_t bytes, bool around) const noexcept {
   constexpr std::size_t kLong = 1 << 10;  // below, no memcpy takes that instruction
-  if (table->fetch == nullptr || bytes < kLong) return copy(dst, src, bytes, around);
+  if (table->fetch == nullptr || bytes < kLong) return copy(dst, src, bytes, around, false);
   copy_lines(around ? table->copy_around : table->fetch, static_cast<char*>(dst), static_cast<const char*>(src), bytes);
 }
 

@@ -103,8 +103,8 @@ void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const
   KernelSet{"scalar", &kReferenceTable}.reduce(what, dst, dst2, src, count);
 }
 
-void copy(void* dst, const void* src, std::size_t bytes, bool around) noexcept {
-  set_in_use().copy(dst, src, bytes, around);
+void copy(void* dst, const void* src, std::size_t bytes, bool around, bool far) noexcept {
+  set_in_use().copy(dst, src, bytes, around, far);
 }
 
 void fetch(void* dst, const void* src, std::size_t bytes, bool around) noexcept {

@@ -28,7 +28,7 @@ struct KernelSet {
     reduce(what, std::span<void* const>(both, dst2 == nullptr ? 1 : 2), src, count);
   }
   /// As kernels::copy.
-  void copy(void* dst, const void* src, std::size_t bytes, bool around) const noexcept;
+  void copy(void* dst, const void* src, std::size_t bytes, bool around, bool far) const noexcept;
   /// As kernels::fetch.
   void fetch(void* dst, const void* src, std::size_t bytes, bool around) const noexcept;
 };

@@ -49,8 +49,9 @@ void reduce_reference(const Reduce& what, void* dst, void* dst2, std::span<const
 void reduce_reference(const Reduce& what, std::span<void* const> dst, std::span<const void* const> src,
                       std::size_t count) noexcept;
 
-/// memcpy. `around` hints that src comes from memory, and that dst is not read soon and is larger than the caches: it may bypass them.
-void copy(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;
+/// memcpy. `around` hints that src comes from memory, and that dst is not read soon and is larger than the caches: it may bypass them. Long ones then go
+/// from front to back, or at several places at once where `far`: which of the two is faster depends on the machine.
+void copy(void* dst, const void* src, std::size_t bytes, bool around = false, bool far = false) noexcept;
 
 /// copy() from what another core has written just now, and writes again and again; `around` is about dst only. How it is read tells how long that core's next stores take (copy.cc).
 void fetch(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;

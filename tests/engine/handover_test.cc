@@ -27,6 +27,7 @@ struct Message {
   std::vector<std::byte> from, to;
   HandoverRecord record;
   std::unique_ptr<Handover> sender, receiver;
+  FasterWay sending, receiving;
 };
 
 TEST(Handover, EitherSideOrBothCopyAll) {
@@ -39,14 +40,14 @@ TEST(Handover, EitherSideOrBothCopyAll) {
         m.take(4096);
         EXPECT_EQ(m.sender->target(), 4096U);
         m.sender->open_target(m.to.data());
-        const auto all = [](Handover& side) {
-          while (side.copy(kTurn)) {
+        const auto all = [](Handover& side, FasterWay& ways) {
+          while (side.copy(kTurn, ways)) {
           }
         };
         std::thread other([&] {
-          if ((who & 1) != 0) all(*m.sender);
+          if ((who & 1) != 0) all(*m.sender, m.sending);
         });
-        if ((who & 2) != 0) all(*m.receiver);
+        if ((who & 2) != 0) all(*m.receiver, m.receiving);
         other.join();
         EXPECT_TRUE(m.sender->complete() && m.receiver->complete());
         EXPECT_EQ(m.from, m.to) << bytes << " bytes, by " << who;
@@ -58,7 +59,7 @@ TEST(Handover, WhatHasNoRoomIsNotWritten) {
   const std::size_t room = 100'001;
   m.receiver->take(m.to.data(), room, 0);
   EXPECT_EQ(m.sender->target(), 0U);
-  while (m.receiver->copy(kTurn)) {
+  while (m.receiver->copy(kTurn, m.receiving)) {
   }
   EXPECT_TRUE(m.receiver->complete());
   EXPECT_TRUE(std::equal(m.to.begin(), m.to.begin() + static_cast<std::ptrdiff_t>(room), m.from.begin()));
@@ -71,11 +72,11 @@ TEST(Handover, WhatIsTakenCannotBeWithdrawn) {
   EXPECT_TRUE(one.sender->withdraw());
   EXPECT_TRUE(Handover::withdrawn(one.record));
   one.take();
-  EXPECT_FALSE(one.receiver->copy(kTurn));
+  EXPECT_FALSE(one.receiver->copy(kTurn, one.receiving));
   EXPECT_TRUE(one.receiver->given_up() && !one.receiver->complete());
   other.take();
   EXPECT_FALSE(other.sender->withdraw());
-  EXPECT_TRUE(other.receiver->copy(kTurn));
+  EXPECT_TRUE(other.receiver->copy(kTurn, other.receiving));
 }
 
 TEST(Handover, NothingIsWrittenOnceASideHasStoppedAndIsQuiet) {
@@ -84,10 +85,10 @@ TEST(Handover, NothingIsWrittenOnceASideHasStoppedAndIsQuiet) {
     m.take();
     m.sender->open_target(m.to.data());
     std::thread sender([&] {
-      while (m.sender->copy(1)) {
+      while (m.sender->copy(1, m.sending)) {
       }
     });
-    m.receiver->copy(kTurn);
+    m.receiver->copy(kTurn, m.receiving);
     m.receiver->stop();
     while (!m.receiver->quiet()) std::this_thread::yield();
     std::fill(m.to.begin(), m.to.end(), std::byte{0x11});  // the caller's again
@@ -102,11 +103,11 @@ TEST(Handover, WhatIsTornIsNotComplete) {
   m.take();
   m.sender->stop();
   m.sender->tear();
-  EXPECT_FALSE(m.receiver->copy(kTurn));
+  EXPECT_FALSE(m.receiver->copy(kTurn, m.receiving));
   EXPECT_FALSE(m.receiver->complete());
   Message late(1 << 20);
   late.take();
-  while (late.receiver->copy(kTurn)) {
+  while (late.receiver->copy(kTurn, late.receiving)) {
   }
   late.sender->tear();
   EXPECT_FALSE(late.receiver->complete());

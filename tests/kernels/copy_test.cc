@@ -11,8 +11,8 @@ namespace {
 
 constexpr auto kGuard = static_cast<unsigned char>(0xa5);
 
-enum class Way : std::uint8_t { through_caches, around_caches, fetch };
-constexpr Way kWays[] = {Way::through_caches, Way::around_caches, Way::fetch};
+enum class Way : std::uint8_t { through_caches, around_caches, at_several_places, fetch };
+constexpr Way kWays[] = {Way::through_caches, Way::around_caches, Way::at_several_places, Way::fetch};
 
 /// Copies `bytes` between the given misalignments and checks every byte, those around the destination included.
 void check_copy(const KernelSet& set, std::size_t bytes, std::size_t from, std::size_t to, Way way) {
@@ -21,7 +21,7 @@ void check_copy(const KernelSet& set, std::size_t bytes, std::size_t from, std::
   if (way == Way::fetch)
     set.fetch(out.data() + to, in.data() + from, bytes, false);
   else
-    set.copy(out.data() + to, in.data() + from, bytes, way == Way::around_caches);
+    set.copy(out.data() + to, in.data() + from, bytes, way != Way::through_caches, way == Way::at_several_places);
   for (std::size_t i = 0; i < out.size(); i++) {
     const bool inside = i >= to && i < to + bytes;
     ASSERT_EQ(out[i], inside ? in[from + i - to] : kGuard)
