@@ -100,12 +100,14 @@ class Tuner {
     const plan::Algorithm* in_force = selector_.choose(question);
     plan::Question possible = question;
     possible.peer_memory = one_host_;  // a group that may not says so when it is tried
+    const plan::Algorithm* rival = shared ? nullptr : selector_.choose(possible);  // if it is not what is in force
     question.shared_buffers = question.shared_outputs = false;
     const plan::Algorithm* without = selector_.choose(question);
     for (const plan::Algorithm& a : plan::algorithms()) {
       if (a.collective != p.collective || !plan::why_not(a, possible).empty()) continue;
       if (shared && !plan::needs_shared_buffers(a.place) && &a != without) continue;
       if (&a == in_force) point.in_force = point.candidates.size();
+      if (&a == rival) point.rival = point.candidates.size();
       point.candidates.push_back({&a, {}});
     }
     return point;
@@ -123,9 +125,13 @@ class Tuner {
       return quiet(sample(group_, p, usually_in_place(collective), options, memory, calls));
     };
     std::vector<double> first = try_out(point, seconds);
-    for (int turn = 0; turn < kMostTurns && (turn == 0 || point.ratio(point.chosen) > kAgain); turn++) {
+    for (int turn = 0; turn < kMostTurns; turn++) {
       measure_rounds(point, first, seconds);
       choose(point);
+      if (point.unsettled() && turn + 1 < kMostTurns)
+        for (Candidate& c : point.candidates) c.rounds.clear();  // it is let in again, and all begin anew
+      else if (point.ratio(point.runs(point.chosen)) <= kAgain)
+        break;
     }
     settle(point);
     return point;
@@ -137,6 +143,8 @@ class Tuner {
     std::vector<double> first;
     std::vector<Candidate> willing;
     const plan::Algorithm* in_force = point.candidates[point.in_force].algorithm;
+    const plan::Algorithm* rival = point.rival ? point.candidates[*point.rival].algorithm : nullptr;
+    point.rival = std::nullopt;
     for (const Candidate& c : point.candidates) {
       try {
         seconds(c, 2);  // connections and plans come with the first calls
@@ -145,6 +153,7 @@ class Tuner {
         continue;
       }
       if (c.algorithm == in_force) point.in_force = willing.size();
+      if (c.algorithm == rival && rival != in_force) point.rival = willing.size();
       willing.push_back(c);
     }
     point.candidates = std::move(willing);
@@ -158,8 +167,7 @@ class Tuner {
     std::vector<bool> in(n);
     const double least = *std::min_element(first.begin(), first.end());
     for (std::size_t i = 0; i < n; i++) {
-      const bool dropped = point.candidates[i].rounds.size() < point.candidates[point.in_force].rounds.size();
-      in[i] = i == point.in_force || (first[i] < kHopeless * least && !dropped);
+      in[i] = i == point.in_force || (first[i] < kHopeless * least && !point.dropped(i));
     }
     for (int round = 0; round < kRounds; round++) {
       for (std::size_t k = 0; k < n; k++) {
@@ -186,8 +194,8 @@ class Tuner {
       return fmt::format("{:<21} {:>9.1f}", p.candidates[i].algorithm->name, p.candidates[i].seconds() * 1e6);
     };
     fmt::print("{:<14} {:>6}  {:<7}  {}  {}  {:>5.2f}  {}\n", name_of(p.collective), plan::format_size(p.bytes),
-               p.shared_buffers ? "shared" : "private", cell(p.in_force), cell(p.best), p.ratio(p.in_force),
-               p.chosen == p.in_force ? "stays" : p.candidates[p.chosen].algorithm->name);
+               p.shared_buffers ? "shared" : "private", cell(p.runs(p.in_force)), cell(p.best),
+               p.ratio(p.runs(p.in_force)), p.chosen == p.in_force ? "stays" : p.candidates[p.chosen].algorithm->name);
     std::fflush(stdout);
   }
 
@@ -202,16 +210,17 @@ class Tuner {
 /// Where a choice was furthest from the best.
 std::string worst(const std::vector<TunePoint>& points, std::size_t TunePoint::* choice) {
   const auto at = std::max_element(points.begin(), points.end(), [&](const TunePoint& a, const TunePoint& b) {
-    return a.ratio(a.*choice) < b.ratio(b.*choice);
+    return a.ratio(a.runs(a.*choice)) < b.ratio(b.runs(b.*choice));
   });
-  return fmt::format("{:.2f} x the best ({} {}, {} buffers: {}, best {})", at->ratio((*at).*choice),
-                     name_of(at->collective), plan::format_size(at->bytes), at->shared_buffers ? "shared" : "private",
-                     at->candidates[(*at).*choice].algorithm->name, at->candidates[at->best].algorithm->name);
+  const std::size_t runs = at->runs((*at).*choice);
+  return fmt::format("{:.2f} x the best ({} {}, {} buffers: {}, best {})", at->ratio(runs), name_of(at->collective),
+                     plan::format_size(at->bytes), at->shared_buffers ? "shared" : "private",
+                     at->candidates[runs].algorithm->name, at->candidates[at->best].algorithm->name);
 }
 
 std::int64_t beyond(const std::vector<TunePoint>& points, std::size_t TunePoint::* choice) {
   return std::count_if(points.begin(), points.end(),
-                       [&](const TunePoint& p) { return p.ratio(p.*choice) > kMostBehind; });
+                       [&](const TunePoint& p) { return p.ratio(p.runs(p.*choice)) > kMostBehind; });
 }
 
 bool write_file(const std::string& path, const std::string& text) {
@@ -273,6 +282,7 @@ std::string rows_json(const std::vector<TunePoint>& points, int ranks) {
       row["time_us"] = std::stod(fmt::format("{:.6g}", p.candidates[i].seconds() * 1e6));
       row["in_force"] = i == p.in_force;
       row["chosen"] = i == p.chosen;
+      row["rival"] = i == p.rival;
       text += (text.empty() ? "[\n" : ",\n") + row.dump();
     }
   return (text.empty() ? "[" : text + "\n") + "]\n";

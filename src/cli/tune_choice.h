@@ -2,6 +2,7 @@
 /// From times to rules: which algorithm `unisono bench --tune` chooses at each size, and the text that says so. Pure.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,9 +27,17 @@ struct TunePoint {
   bool shared_buffers = false;  ///< the buffers came from Group::allocate
   std::vector<Candidate> candidates;
   std::size_t in_force = 0;  ///< what the group's table chose before
-  std::size_t best = 0;      ///< the least median
+  std::size_t best = 0;      ///< the least median of those that were not dropped
   std::size_t chosen = 0;
-  double ratio(std::size_t candidate) const;  ///< its time over the best's
+  /// What competes with that as programs run, and is used while it is faster (group::Contest).
+  std::optional<std::size_t> rival = std::nullopt;
+
+  double ratio(std::size_t candidate) const;   ///< its time over the best's
+  std::size_t runs(std::size_t choice) const;  ///< that, or its rival where it is faster
+  /// After a few rounds it was so far behind that it was not measured any more. Those rounds may all be of a time when the machine was quick, or slow.
+  bool dropped(std::size_t candidate) const;
+  /// One that was dropped looks faster than what would be chosen, by what that has taken since.
+  bool unsettled() const;
 };
 
 /// How much faster another algorithm must be than the one in force, and in which share of the rounds, to take its place: a table
@@ -40,8 +49,7 @@ inline constexpr double kMostBehind = 1.15;
 
 /// Sets best and chosen.
 void choose(TunePoint& point);
-/// When nothing more will be measured: what is beyond kMostBehind all the same gives way to the best, though the rounds disagree;
-/// not to one that was dropped, whose few rounds may all be of a time when the machine was quick.
+/// When nothing more will be measured: what is beyond kMostBehind all the same gives way to the best, though the rounds disagree.
 void settle(TunePoint& point);
 
 /// The place of a rule's head: "shm", "hosts" or "net".
