@@ -217,7 +217,9 @@ Status fill(Model& m, const std::vector<Part>& parts) {
     std::vector<std::string_view> names{"loggp", "alpha-beta"};
     for (const Preset& preset : presets()) names.push_back(preset.name);
     names.push_back("numa");
-    return Status::invalid(fmt::format("no network \"{}\": there are {}", first.name, fmt::join(names, ", ")));
+    return Status::invalid(
+        fmt::format("no network \"{}\": there are {}; switches come behind one, as in 100g+fat-tree:k=8", first.name,
+                    fmt::join(names, ", ")));
   }
   for (std::size_t i = 1; i < parts.size(); i++) {
     const std::string& name = parts[i].name;

@@ -53,6 +53,7 @@ TEST(Model, PresetsAndJsonSayTheSameAsText) {
 
 TEST(Model, ErrorsShowWhatCanBeWritten) {
   EXPECT_THAT(refused("9g"), HasSubstr("there are loggp, alpha-beta, 1g"));
+  EXPECT_THAT(refused("fat-tree:k=8"), HasSubstr("switches come behind one, as in 100g+fat-tree:k=8"));
   EXPECT_THAT(refused("loggp:X=1us"), HasSubstr("no \"X\": there are"));
   EXPECT_THAT(refused("loggp:L=1"), HasSubstr("is not a time"));
   EXPECT_THAT(refused("loggp:L=-1us"), HasSubstr("is not a time"));
