@@ -4,33 +4,6 @@
 
 namespace unisono::simulate {
 
-FairLinks::FairLinks(std::size_t links) : memory_(std::make_unique<std::pmr::unsynchronized_pool_resource>()) {
-  links_.reserve(links);
-  for (std::size_t i = 0; i < links; i++) links_.emplace_back(memory_.get());
-}
-
-void FairLinks::wait(Line& line, const Message& message) {
-  std::uint32_t place = free_;
-  if (place == kNone) {
-    place = static_cast<std::uint32_t>(waiting_.size());
-    waiting_.emplace_back();
-  } else {
-    free_ = waiting_[place].next;
-  }
-  waiting_[place] = {message, kNone};
-  (line.first == kNone ? line.first : waiting_[line.last].next) = place;
-  line.last = place;
-}
-
-std::optional<FairLinks::Message> FairLinks::next(Line& line) {
-  const std::uint32_t place = line.first;
-  if (place == kNone) return std::nullopt;
-  line.first = waiting_[place].next;
-  waiting_[place].next = free_;
-  free_ = place;
-  return waiting_[place].message;
-}
-
 /// Brings the link's clock up to `now`.
 void FairLinks::read(Link& link, double now) {
   if (!link.served.empty()) link.clock += (now - link.read_at) / static_cast<double>(link.served.size());
@@ -45,11 +18,11 @@ FairLinks::Due FairLinks::due(Link& link, double now) {
 std::pair<bool, FairLinks::Due> FairLinks::enter(std::uint32_t index, const Message& message, double now) {
   Link& link = links_[index];
   read(link, now);
-  const auto [line, idle] = link.lines.try_emplace(message.connection);
+  const auto [place, idle] = link.waiting.try_emplace(message.connection);
   if (idle)
     link.served.push({link.clock + message.work, message});
   else
-    wait(line->second, message);
+    place->second.push_back(message);
   return {idle, due(link, now)};
 }
 
@@ -60,12 +33,14 @@ FairLinks::Departure FairLinks::depart(std::uint32_t index, double now) {
   link.served.pop();
   link.clock = first.end;  // what it is but for rounding
   Departure departure{first.message.task, std::nullopt, std::nullopt};
-  const auto behind = link.lines.find(first.message.connection);
-  if (const auto message = next(behind->second)) {
-    link.served.push({link.clock + message->work, *message});
-    departure.begun = message->task;
+  const auto behind = link.waiting.find(first.message.connection);
+  if (behind->second.empty()) {
+    link.waiting.erase(behind);
   } else {
-    link.lines.erase(behind);
+    const Message next = behind->second.front();
+    behind->second.pop_front();
+    link.served.push({link.clock + next.work, next});
+    departure.begun = next.task;
   }
   if (!link.served.empty()) departure.due = due(link, now);
   return departure;

@@ -6,8 +6,7 @@
 /// v + w, whatever comes and goes meanwhile (Parekh, Gallager, "A generalized processor sharing approach to flow control", 1993).
 
 #include <cstdint>
-#include <memory>
-#include <memory_resource>
+#include <list>
 #include <optional>
 #include <queue>
 #include <unordered_map>
@@ -34,7 +33,7 @@ class FairLinks {
     std::optional<Due> due;              ///< of the link's next one
   };
 
-  explicit FairLinks(std::size_t links);
+  explicit FairLinks(std::size_t links) : links_(links) {}
 
   /// A message's head is there; tells whether it begins at once, and the link's new due time.
   std::pair<bool, Due> enter(std::uint32_t link, const Message& message, double now);
@@ -50,31 +49,15 @@ class FairLinks {
       return end != other.end ? end > other.end : message.order > other.message.order;
     }
   };
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  /// What waits behind the message of its connection that is served, first to last: indices into waiting_.
-  struct Line {
-    std::uint32_t first = kNone, last = kNone;
-  };
-  struct Waiting {
-    Message message;
-    std::uint32_t next = kNone;
-  };
   struct Link {
-    explicit Link(std::pmr::memory_resource* memory) : lines(memory) {}
     double clock = 0, read_at = 0;
     std::uint32_t version = 0;
     std::priority_queue<Served, std::vector<Served>, std::greater<>> served;  ///< one of each connection
-    std::pmr::unordered_map<std::uint64_t, Line> lines;                       ///< by connection, of those
+    std::unordered_map<std::uint64_t, std::list<Message>> waiting;            ///< behind those, by connection
   };
   static void read(Link& link, double now);
   static Due due(Link& link, double now);
-  void wait(Line& line, const Message& message);
-  std::optional<Message> next(Line& line);
-
-  std::unique_ptr<std::pmr::memory_resource> memory_;  ///< connections come and go all the time
   std::vector<Link> links_;
-  std::vector<Waiting> waiting_;
-  std::uint32_t free_ = kNone;  ///< of waiting_, one behind the other
 };
 
 }  // namespace unisono::simulate
