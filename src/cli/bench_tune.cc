@@ -100,14 +100,16 @@ class Tuner {
     const plan::Algorithm* in_force = selector_.choose(question);
     plan::Question possible = question;
     possible.peer_memory = one_host_;  // a group that may not says so when it is tried
-    const plan::Algorithm* rival = shared ? nullptr : selector_.choose(possible);  // if it is not what is in force
+    const plan::Algorithm* rival = shared ? nullptr : selector_.choose(possible);
     question.shared_buffers = question.shared_outputs = false;
     const plan::Algorithm* without = selector_.choose(question);
     for (const plan::Algorithm& a : plan::algorithms()) {
       if (a.collective != p.collective || !plan::why_not(a, possible).empty()) continue;
       if (shared && !plan::needs_shared_buffers(a.place) && &a != without) continue;
-      if (&a == in_force) point.in_force = point.candidates.size();
-      if (&a == rival) point.rival = point.candidates.size();
+      if (&a == in_force)
+        point.in_force = point.candidates.size();
+      else if (&a == rival)
+        point.rival = point.candidates.size();
       point.candidates.push_back({&a, {}});
     }
     return point;
@@ -129,8 +131,8 @@ class Tuner {
       measure_rounds(point, first, seconds);
       choose(point);
       if (point.unsettled() && turn + 1 < kMostTurns)
-        for (Candidate& c : point.candidates) c.rounds.clear();  // it is let in again, and all begin anew
-      else if (point.ratio(point.runs(point.chosen)) <= kAgain)
+        begin_anew(point, first);
+      else if (point.behind(point.chosen) <= kAgain)
         break;
     }
     settle(point);
@@ -142,22 +144,32 @@ class Tuner {
   static std::vector<double> try_out(TunePoint& point, const Seconds& seconds) {
     std::vector<double> first;
     std::vector<Candidate> willing;
-    const plan::Algorithm* in_force = point.candidates[point.in_force].algorithm;
-    const plan::Algorithm* rival = point.rival ? point.candidates[*point.rival].algorithm : nullptr;
-    point.rival = std::nullopt;
-    for (const Candidate& c : point.candidates) {
+    std::size_t in_force = 0;
+    std::optional<std::size_t> rival;
+    for (std::size_t i = 0; i < point.candidates.size(); i++) {
+      const Candidate& c = point.candidates[i];
       try {
         seconds(c, 2);  // connections and plans come with the first calls
         first.push_back(seconds(c, 3));
       } catch (const InvalidArgument&) {
         continue;
       }
-      if (c.algorithm == in_force) point.in_force = willing.size();
-      if (c.algorithm == rival && rival != in_force) point.rival = willing.size();
+      if (i == point.in_force) in_force = willing.size();
+      if (i == point.rival) rival = willing.size();
       willing.push_back(c);
     }
     point.candidates = std::move(willing);
+    point.in_force = in_force;
+    point.rival = rival;
     return first;
+  }
+
+  /// All rounds once more, as if nothing had been measured but that: what looked hopeless or was dropped, and is faster, is let in again.
+  static void begin_anew(TunePoint& point, std::vector<double>& first) {
+    for (std::size_t i = 0; i < first.size(); i++) {
+      first[i] = point.candidates[i].seconds();
+      point.candidates[i].rounds.clear();
+    }
   }
 
   /// In turn, each round beginning with another one, so that what disturbs disturbs all alike.
@@ -166,9 +178,8 @@ class Tuner {
     const std::size_t n = point.candidates.size();
     std::vector<bool> in(n);
     const double least = *std::min_element(first.begin(), first.end());
-    for (std::size_t i = 0; i < n; i++) {
+    for (std::size_t i = 0; i < n; i++)
       in[i] = i == point.in_force || (first[i] < kHopeless * least && !point.dropped(i));
-    }
     for (int round = 0; round < kRounds; round++) {
       for (std::size_t k = 0; k < n; k++) {
         const std::size_t i = (k + static_cast<std::size_t>(round)) % n;
@@ -194,8 +205,8 @@ class Tuner {
       return fmt::format("{:<21} {:>9.1f}", p.candidates[i].algorithm->name, p.candidates[i].seconds() * 1e6);
     };
     fmt::print("{:<14} {:>6}  {:<7}  {}  {}  {:>5.2f}  {}\n", name_of(p.collective), plan::format_size(p.bytes),
-               p.shared_buffers ? "shared" : "private", cell(p.runs(p.in_force)), cell(p.best),
-               p.ratio(p.runs(p.in_force)), p.chosen == p.in_force ? "stays" : p.candidates[p.chosen].algorithm->name);
+               p.shared_buffers ? "shared" : "private", cell(p.runs(p.in_force)), cell(p.best), p.behind(p.in_force),
+               p.chosen == p.in_force ? "stays" : p.candidates[p.chosen].algorithm->name);
     std::fflush(stdout);
   }
 
@@ -210,7 +221,7 @@ class Tuner {
 /// Where a choice was furthest from the best.
 std::string worst(const std::vector<TunePoint>& points, std::size_t TunePoint::* choice) {
   const auto at = std::max_element(points.begin(), points.end(), [&](const TunePoint& a, const TunePoint& b) {
-    return a.ratio(a.runs(a.*choice)) < b.ratio(b.runs(b.*choice));
+    return a.behind(a.*choice) < b.behind(b.*choice);
   });
   const std::size_t runs = at->runs((*at).*choice);
   return fmt::format("{:.2f} x the best ({} {}, {} buffers: {}, best {})", at->ratio(runs), name_of(at->collective),
@@ -220,7 +231,7 @@ std::string worst(const std::vector<TunePoint>& points, std::size_t TunePoint::*
 
 std::int64_t beyond(const std::vector<TunePoint>& points, std::size_t TunePoint::* choice) {
   return std::count_if(points.begin(), points.end(),
-                       [&](const TunePoint& p) { return p.ratio(p.runs(p.*choice)) > kMostBehind; });
+                       [&](const TunePoint& p) { return p.behind(p.*choice) > kMostBehind; });
 }
 
 bool write_file(const std::string& path, const std::string& text) {

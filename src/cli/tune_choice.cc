@@ -106,7 +106,7 @@ void choose(TunePoint& point) {
 }
 
 void settle(TunePoint& point) {
-  if (point.ratio(point.runs(point.chosen)) > kMostBehind) point.chosen = point.best;
+  if (point.behind(point.chosen) > kMostBehind) point.chosen = point.best;
 }
 
 std::string rules_of(std::span<const TunePoint> points, std::string_view place, int ranks) {

@@ -32,8 +32,9 @@ struct TunePoint {
   /// What competes with that as programs run, and is used while it is faster (group::Contest).
   std::optional<std::size_t> rival = std::nullopt;
 
-  double ratio(std::size_t candidate) const;   ///< its time over the best's
-  std::size_t runs(std::size_t choice) const;  ///< that, or its rival where it is faster
+  double ratio(std::size_t candidate) const;                               ///< its time over the best's
+  std::size_t runs(std::size_t choice) const;                              ///< that, or its rival where it is faster
+  double behind(std::size_t choice) const { return ratio(runs(choice)); }  ///< what runs then, over the best's
   /// After a few rounds it was so far behind that it was not measured any more. Those rounds may all be of a time when the machine was quick, or slow.
   bool dropped(std::size_t candidate) const;
   /// One that was dropped looks faster than what would be chosen, by what that has taken since.

@@ -91,7 +91,7 @@ class Panel {
     std::string text;
     for (const TunePoint* p : points_)
       text += fmt::format("<circle class=\"chosen\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4.5\"/>\n", across(p->bytes),
-                          up(p->ratio(p->runs(p->chosen))));
+                          up(p->behind(p->chosen)));
     return text;
   }
 
