@@ -113,9 +113,11 @@ Fabric::Charge Fabric::take(LinkId link, std::int32_t shift, double bytes, doubl
   return c;
 }
 
-double Fabric::latency(const Route& links, std::int32_t shift) const {
-  const double hops = picture_ == Picture::one_host ? shifts_.at(shift).hops : static_cast<double>(links.size() - 2);
-  return model_.network.L + hops * model_.topology.hop;
+double Fabric::left(std::size_t link, const Route& links, std::int32_t shift) const {
+  const std::size_t first = std::max<std::size_t>(link, 1), last = links.size() - 1;  // between the ports
+  double hops = first < last ? static_cast<double>(last - first) : 0;
+  if (picture_ == Picture::one_host && hops > 0) hops = shifts_.at(shift).hops;
+  return (link == 0 ? model_.network.L : 0) + hops * model_.topology.hop;
 }
 
 std::pair<LinkId, double> Fabric::busiest() const {

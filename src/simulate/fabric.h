@@ -43,8 +43,10 @@ class Fabric {
   /// When the port or link will have served what it has taken.
   double free_at(LinkId link) const { return free_[link]; }
 
-  /// Seconds that the route's bytes are under way on links, without any waiting.
-  double latency(const Route& links, std::int32_t shift) const;
+  /// Seconds that a byte is under way from the route's link of that number to the receiver, without any waiting.
+  double left(std::size_t link, const Route& links, std::int32_t shift) const;
+  /// The whole way.
+  double latency(const Route& links, std::int32_t shift) const { return left(0, links, shift); }
 
   /// The link that was busy longest, and how long.
   std::pair<LinkId, double> busiest() const;

@@ -5,11 +5,10 @@
 /// A link's own clock runs at 1/k while k connections are served; a message that begins when it shows v and needs w is done when it shows
 /// v + w, whatever comes and goes meanwhile (Parekh, Gallager, "A generalized processor sharing approach to flow control", 1993).
 
+#include <cstddef>
 #include <cstdint>
-#include <list>
 #include <optional>
 #include <queue>
-#include <unordered_map>
 #include <vector>
 
 namespace unisono::simulate {
@@ -17,29 +16,30 @@ namespace unisono::simulate {
 class FairLinks {
  public:
   struct Message {
-    std::uint64_t connection = 0;
     double work = 0;          ///< seconds that it takes alone
     std::uint64_t order = 0;  ///< among those that end at the same time
     std::uint32_t task = 0;   ///< the caller's name for it
   };
-  /// When the first of a link's messages will be through, unless the link is told something before: then `version` is an old one.
+  /// When the first of a link's messages will be through, unless one begins before: then `version` is an old one.
   struct Due {
     double time = 0;
     std::uint32_t version = 0;
   };
-  struct Departure {
-    std::uint32_t task = 0;              ///< is through
-    std::optional<std::uint32_t> begun;  ///< the next one of its connection, whose head goes on now
-    std::optional<Due> due;              ///< of the link's next one
-  };
 
   explicit FairLinks(std::size_t links) : links_(links) {}
 
-  /// A message's head is there; tells whether it begins at once, and the link's new due time.
-  std::pair<bool, Due> enter(std::uint32_t link, const Message& message, double now);
+  /// The link serves a message from now on. At most one of each connection: who waits behind it is the caller's to know.
+  void begin(std::uint32_t link, const Message& message, double now);
+  /// What was due has come; returns the task that is through. Only with a current version.
+  std::uint32_t depart(std::uint32_t link, double now);
+  /// After any number of the two: the link's next departure, if it serves anything.
+  std::optional<Due> due(std::uint32_t link, double now);
   bool current(std::uint32_t link, std::uint32_t version) const { return links_[link].version == version; }
-  /// What is due has come. Only with a current version.
-  Departure depart(std::uint32_t link, double now);
+  /// Begins to fetch into the caches what depart() will look at first.
+  [[gnu::always_inline]] void fetch(std::uint32_t link) const { __builtin_prefetch(&links_[link]); }
+  [[gnu::always_inline]] void fetch_more(std::uint32_t link) const {
+    if (!links_[link].served.empty()) __builtin_prefetch(&links_[link].served.top());
+  }
 
  private:
   struct Served {
@@ -52,11 +52,9 @@ class FairLinks {
   struct Link {
     double clock = 0, read_at = 0;
     std::uint32_t version = 0;
-    std::priority_queue<Served, std::vector<Served>, std::greater<>> served;  ///< one of each connection
-    std::unordered_map<std::uint64_t, std::list<Message>> waiting;            ///< behind those, by connection
+    std::priority_queue<Served, std::vector<Served>, std::greater<>> served;
   };
   static void read(Link& link, double now);
-  static Due due(Link& link, double now);
   std::vector<Link> links_;
 };
 

@@ -103,38 +103,62 @@ void Run::on_link(std::uint32_t index) {
   schedule(index, t.tail);
 }
 
-void Run::enter(std::uint32_t index) {
+void Run::join(std::uint32_t index) {
   Task& t = tasks_[index];
-  const LinkId link = t.route[t.hop];
-  const Fabric::Charge charge = fabric_.take(link, t.shift, t.bytes, now_);
-  t.alone = std::max(t.alone, charge.work);
-  const auto [begun, due] = fair_.enter(link, {connection_of(t), charge.work, order_of(t), index}, now_);
-  expect(link, due, order_of(t));
-  if (begun) go_on(index);
+  t.behind = kNone;
+  const auto [last, alone] = last_.try_emplace(connection_of(t), index);
+  t.before = alone ? kNone : last->second;
+  if (!alone) tasks_[t.before].behind = index;
+  last->second = index;
 }
 
-void Run::go_on(std::uint32_t index) {
+void Run::leave(std::uint32_t index) {
+  const Task& t = tasks_[index];  // the first one: whoever was before it was through before
+  if (t.behind == kNone)
+    last_.erase(connection_of(t));
+  else
+    tasks_[t.behind].before = kNone;
+}
+
+void Run::enter(std::uint32_t index) {
+  if (tasks_[index].hop == 0) join(index);
   Task& t = tasks_[index];
-  const double onward = fabric_.onward(t.route[t.hop], t.shift);
-  if (++t.hop < t.route.size()) schedule(index, now_ + onward);
+  const LinkId link = t.route[t.hop];
+  t.work = fabric_.take(link, t.shift, t.bytes, now_).work;
+  t.alone = std::max(t.alone, t.work);
+  t.held = t.before != kNone && tasks_[t.before].route[t.hop] != kThrough;
+  if (t.held) return;
+  begin_link(index);
+  expect(link, order_of(tasks_[index]));
+}
+
+void Run::begin_link(std::uint32_t index) {
+  Task& t = tasks_[index];
+  const LinkId link = t.route[t.hop];
+  fair_.begin(link, {t.work, order_of(t), index}, now_);
+  if (++t.hop < t.route.size()) schedule(index, now_ + fabric_.onward(link, t.shift));
 }
 
 void Run::on_departure(LinkId link) {
-  const FairLinks::Departure departure = fair_.depart(link, now_);
-  if (departure.due) expect(link, *departure.due, order_of(tasks_[departure.task]));
-  if (departure.begun) go_on(*departure.begun);
-  Task& t = tasks_[departure.task];
-  double left = 0;  // seconds from this link to the receiver
-  for (std::size_t i = 0; i < t.route.size(); i++)
-    left = t.route[i] == link ? fabric_.onward(link, t.shift) : left + fabric_.onward(t.route[i], t.shift);
-  t.tail = std::max(t.tail, now_ + left);
+  const std::uint32_t index = fair_.depart(link, now_);
+  Task& t = tasks_[index];
+  const auto at = std::find(t.route.begin(), t.route.end(), link);
+  const auto hop = static_cast<std::uint32_t>(at - t.route.begin());
+  *at = kThrough;
+  if (t.behind != kNone && tasks_[t.behind].held && tasks_[t.behind].hop == hop) {
+    tasks_[t.behind].held = false;
+    begin_link(t.behind);
+  }
+  expect(link, order_of(t));
+  t.tail = std::max(t.tail, now_ + fabric_.left(hop, t.route, t.shift));
   if (--t.links_left > 0) return;
+  leave(index);
   t.kind = Kind::arrived;
   const double latency = fabric_.latency(t.route, t.shift);
   t.path.latency += latency;
   t.path.transfer += t.alone;
   t.path.queue += t.tail - t.since - latency - t.alone;
-  schedule(departure.task, t.tail);
+  schedule(index, t.tail);
 }
 
 void Run::on_arrived(std::uint32_t index) {

@@ -2,12 +2,11 @@
 /// The simulation under way. Part of the engine of the simulator: engine.cc has slices, steps and processors, messages.cc what goes over links.
 
 #include <cstdint>
-#include <functional>
-#include <queue>
 #include <unordered_map>
 #include <vector>
 
 #include "simulate/engine.h"
+#include "simulate/event_queue.h"
 #include "simulate/fair.h"
 #include "simulate/memory.h"
 
@@ -24,29 +23,26 @@ enum class Kind : std::uint8_t {
   opened      ///< all ranks are done with a slice: its slot is free (staged plans)
 };
 
+constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
 /// Something that will happen: a message under way, or work.
 struct Task {
   Kind kind = Kind::sent;
   bool local = false;
+  bool held = false;  ///< its head waits at a fair link for the message before it
   std::int32_t node = 0, to = 0, shift = 0;
   std::int32_t slice = 0;
   std::uint32_t op = 0, to_op = 0;
   std::uint32_t hop = 0, links_left = 0;
-  double bytes = 0, head = 0, tail = 0, since = 0, queued = 0, alone = 0;
+  std::uint32_t before = kNone, behind = kNone;  ///< messages of the same connection under way, with fair links
+  double bytes = 0, head = 0, tail = 0, since = 0, queued = 0, alone = 0, work = 0;
   Path path;
-  Route route;
+  Route route;  ///< kThrough for fair links that it is through with
 };
 
-/// In the queue. Ties go by rank within a host, slice and step, so that hosts that do the same do it in the same order.
-struct Event {
-  double time;
-  std::uint64_t order;
-  std::uint32_t task;     ///< or link
-  std::uint32_t version;  ///< of a link's due time (FairLinks); kTask: a task's
-  bool operator>(const Event& other) const { return time != other.time ? time > other.time : order > other.order; }
-};
+constexpr LinkId kThrough = ~LinkId{0};
 
-constexpr std::uint32_t kTask = 0;
+constexpr std::uint32_t kTask = 0;  ///< the version of events that are not a link's
 
 struct Slot {
   std::int32_t slice = -1;
@@ -104,6 +100,20 @@ class Run {
   }
   void schedule(std::uint32_t index, double time) { events_.push({time, order_of(tasks_[index]), index, kTask}); }
   void happen(std::uint32_t index);
+  /// It is one of the next, and with 100 000 ranks what it looks at is in no cache. (Not inline it would be removed: to g++ 12 a function
+  /// that only fetches has no effect.)
+  [[gnu::always_inline]] void fetch(const Event& event) const {
+    if (event.version != kTask) return fair_.fetch(event.task);
+    const auto* task = reinterpret_cast<const char*>(&tasks_[event.task]);
+    for (std::size_t line = 0; line < sizeof(Task); line += 64) __builtin_prefetch(task + line);
+  }
+  /// It is the next one: what the task or link leads to.
+  [[gnu::always_inline]] void fetch_more(const Event& event) const {
+    if (event.version != kTask) return fair_.fetch_more(event.task);
+    const Task& task = tasks_[event.task];
+    __builtin_prefetch(task.route.data());
+    __builtin_prefetch(&nodes_[task.node]);
+  }
 
   // ---- slices and steps
   void start_all();
@@ -151,18 +161,22 @@ class Run {
     return picture_ == Picture::whole ? node * nodes_.size() + to
                                       : (node * nodes_.size() + to) * world_.copies + t.shift;
   }
+  /// A message takes its place behind those of its connection that are under way, and leaves it.
+  void join(std::uint32_t index);
+  void leave(std::uint32_t index);
   void enter(std::uint32_t index);
-  void expect(LinkId link, const FairLinks::Due& due, std::uint64_t order) {
-    events_.push({due.time, order, link, due.version});
+  /// The link where its head is begins with the message; the head goes on to the next one.
+  void begin_link(std::uint32_t index);
+  /// When the link's next departure will be, after what has come and gone.
+  void expect(LinkId link, std::uint64_t order) {
+    if (const auto due = fair_.due(link, now_)) events_.push({due->time, order, link, due->version});
   }
-  /// A link has begun with the message: its head goes on to the next one.
-  void go_on(std::uint32_t index);
   void on_departure(LinkId link);
   /// The receiver takes it in.
   void on_arrived(std::uint32_t index);
   void describe_busiest();
 
-  static constexpr std::uint32_t kOwn = ~std::uint32_t{0};
+  static constexpr std::uint32_t kOwn = kNone;
   const Model& model_;
   const World& world_;
   Fabric fabric_;
@@ -178,7 +192,8 @@ class Run {
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> early_;  ///< what came before its slice was begun
   std::vector<Task> tasks_;
   std::vector<std::uint32_t> free_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::unordered_map<std::uint64_t, std::uint32_t> last_;  ///< of each connection with messages under way
+  EventQueue events_;
   std::vector<Ready> ready_;
   std::size_t next_ready_ = 0;
   std::vector<std::int32_t> start_later_;

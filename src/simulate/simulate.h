@@ -30,7 +30,7 @@ struct Options {
   std::int64_t slice = 0;   ///< bytes of a slice of a block; 0: as the library chooses it
   std::int32_t window = 4;  ///< slices in flight
   How how = How::automatic;
-  double most_events = 6e7;  ///< a minute on a slow core
+  double most_events = 1e8;  ///< a minute on a slow core
 };
 
 struct Answer {
