@@ -263,6 +263,27 @@ TEST_P(Sets, Streaming) {
   });
 }
 
+/// In place from and to memory, at several places and asked for ahead: as many sources and destinations as there are loops of their own for, and others.
+TEST_P(Sets, FromMemoryInPlace) {
+  Values values(dtype(), 1, 8);
+  const std::size_t count = 80000 / size_of(dtype()) + 13;
+  constexpr std::pair<std::size_t, std::size_t> kCases[] = {{2, 1}, {2, 2}, {3, 3}, {4, 4}, {8, 8}};
+  for_each_op([&](Reduce what) {
+    what.far = true;
+    for (const auto& [k, dsts] : kCases) {
+      std::vector<Buffer> got;
+      for (std::size_t q = 0; q < k; q++) got.push_back(values.source(count, 0));
+      std::vector<Buffer> expected = got;
+      std::vector<void*> dst, wanted;
+      for (std::size_t q = 0; q < k; q++) dst.push_back(got[q].data()), wanted.push_back(expected[q].data());
+      const std::vector<const void*> src(dst.begin(), dst.end()), same(wanted.begin(), wanted.end());
+      set().reduce(what, std::span(dst).first(dsts), src, count);
+      reduce_reference(what, std::span(wanted).first(dsts), same, count);
+      ASSERT_EQ(got, expected) << set().name << " " << name_of(what.op) << " of " << name_of(dtype()) << " k " << k;
+    }
+  });
+}
+
 /// More destinations than a mask has bits, at all distances from an aligned address.
 TEST_P(Sets, StreamingToMany) {
   Values values(dtype(), 1, 7);

@@ -22,6 +22,10 @@ struct Operands {
   uint32_t around;  ///< bit_of(j): whole fours of dst[j] are stored around the caches
   bool far;         ///< from or to memory
 
+  /// Whether it is so many sources to so many destinations, all of them through the caches.
+  UNISONO_INLINE bool is(size_t sources, size_t destinations) const {
+    return around == 0 && k == sources && dsts == destinations;
+  }
   UNISONO_INLINE const char* source(size_t q, size_t at) const { return static_cast<const char*>(src[q]) + at; }
   UNISONO_INLINE char* destination(size_t d, size_t at) const { return static_cast<char*>(dst[d]) + at; }
 };
@@ -154,6 +158,40 @@ UNISONO_INLINE size_t until_aligned(const Operands& o) {
   return (kWidth - reinterpret_cast<uintptr_t>(o.dst[first]) % kWidth) % kWidth;
 }
 
+/// How long before it is read a line is asked for, in bytes, where operands come from memory: what computes much for a line (bf16) looks less far ahead by itself.
+constexpr size_t kAskedAhead = 2048;
+
+/// The fours of fold_all(), for numbers of sources and destinations that the compiler knows: their addresses stay in registers, and no loop over them is
+/// left. In fold_four() half of all instructions are such loops', and a processor looks ahead so many instructions, not so many lines (docs/design/0003).
+template <class E, class Op, size_t kSources, size_t kTargets>
+UNISONO_INLINE size_t fold_fixed(const Operands& o, size_t at, size_t bytes, typename E::V divisor) {
+  constexpr size_t n = E::kRaw;
+  const char* src[kSources];
+  char* dst[kTargets];
+  for (size_t q = 0; q < kSources; q++) src[q] = o.source(q, 0);
+  for (size_t j = 0; j < kTargets; j++) dst[j] = o.destination(j, 0);
+  const auto four = [&](size_t i) {
+    Raw<n> results[4];
+    for (size_t v = 0; v < 4; v++) {
+      auto sum = Op::first(E::unpack(load<n>(src[0] + i + v * n)));
+      for (size_t q = 1; q < kSources; q++) sum = Op::fold(sum, E::unpack(load<n>(src[q] + i + v * n)));
+      results[v] = E::pack(Op::finish(sum, divisor));
+    }
+    for (size_t j = 0; j < kTargets; j++)
+      for (size_t v = 0; v < 4; v++) store<n>(dst[j] + i + v * n, results[v]);
+  };
+  const auto four_from_memory = [&](size_t i) {
+    for (size_t q = 0; q < kSources; q++)
+      for (size_t line = 0; line < 4 * n; line += unit::kLine) fetch_line(src[q] + i + kAskedAhead + line);
+    four(i);
+  };
+  // Nothing beyond the end is asked for: another core may write there.
+  if (o.far && bytes >= at + kAskedAhead)
+    at = at_several_places<4 * n, kSources <= kMostSources ? kPlaces : 1>(at, bytes - kAskedAhead, four_from_memory);
+  for (; bytes - at >= 4 * n; at += 4 * n) four(at);
+  return at;
+}
+
 template <class E, class Op>
 void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
   constexpr size_t n = E::kRaw;
@@ -163,7 +201,15 @@ void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
   size_t head = 0;
   for (; at - head >= n; head += n) fold_one<E, Op>(o, head, divisor);
   if (head < at) fold_part<E, Op>(o, head, at - head, divisor);
-  if (o.k > kStreams)
+  if (o.is(2, 1))
+    at = fold_fixed<E, Op, 2, 1>(o, at, bytes, divisor);
+  else if (o.is(2, 2))
+    at = fold_fixed<E, Op, 2, 2>(o, at, bytes, divisor);
+  else if (o.is(4, 4))
+    at = fold_fixed<E, Op, 4, 4>(o, at, bytes, divisor);
+  else if (o.is(8, 8))
+    at = fold_fixed<E, Op, 8, 8>(o, at, bytes, divisor);
+  else if (o.k > kStreams)
     for (; bytes - at >= kBlock * 4 * n; at += kBlock * 4 * n) fold_block<E, Op>(o, at, divisor);
   else if (o.far && o.k <= kMostSources)
     at = at_several_places<4 * n>(at, bytes,
