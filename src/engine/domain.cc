@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "transport/fence.h"
+
 namespace unisono::engine {
 
 namespace {
@@ -88,27 +90,29 @@ Status Domain::attach(int rank, transport::SharedView* view, std::uint64_t contr
   return {};
 }
 
+/// What was stored before is seen by a peer that goes to sleep, or this rank sees that it sleeps; and what this rank looks at from here on is newer than what a peer
+/// had stored before it saw that. One fence does for both, and for all peers: each waits until stores have reached lines that lie in other caches.
 void Domain::wake_all() noexcept {
+  transport::full_fence();
   for (transport::SharedView* view : views_)
-    if (view != nullptr) view->wake();
+    if (view != nullptr) view->wake_after_fence();
 }
 
 void Domain::announce(std::uint64_t sequence, const Signature& signature, std::span<const std::byte> payload) noexcept {
   Line& l = own_->line[sequence & 1];
   l.signature = signature;
   if (!payload.empty()) std::memcpy(l.payload, payload.data(), payload.size());
-  // Sequentially consistent: a peer about to park announces that, then looks here again (Poller::prepare).
-  l.sequence.store(sequence, std::memory_order_seq_cst);
+  l.sequence.store(sequence, std::memory_order_release);
   wake_all();
 }
 
 void Domain::signal(int channel, std::uint64_t count) noexcept {
-  own_->channel[channel].value.store(count, std::memory_order_seq_cst);
+  own_->channel[channel].value.store(count, std::memory_order_release);
   wake_all();
 }
 
 void Domain::signal_done(std::uint64_t count) noexcept {
-  own_->done.value.store(count, std::memory_order_seq_cst);
+  own_->done.value.store(count, std::memory_order_release);
   wake_all();
 }
 

@@ -53,6 +53,8 @@ class SharedView {
   virtual std::uint64_t address_of(std::uint64_t offset) const noexcept = 0;
   /// Wake the peer's Poller if it is parked. Cheap (a load) when it is not. Any thread. Call it after the store that the peer waits for.
   virtual void wake() noexcept = 0;
+  /// wake() without its fence, for callers that have just made one.
+  virtual void wake_after_fence() noexcept = 0;
   /// The processor on which the peer last waited, as it says; -1: it has not. Any thread.
   virtual int waits_on() const noexcept = 0;
   /// False once the peer's process has ended or has closed its connection. Any thread.

@@ -36,8 +36,7 @@ class PeerView final : public SharedView {
   int waits_on() const noexcept override;
   bool alive() const noexcept override;
 
-  /// wake() without its fence, for callers that have just made one.
-  void wake_after_fence() noexcept;
+  void wake_after_fence() noexcept override;
   /// The peer is known to have ended or hung up.
   void mark_gone() noexcept { gone_.store(true, std::memory_order_release); }
   /// The peer's control block for the link that this view belongs to; its `closed` word counts for alive().
