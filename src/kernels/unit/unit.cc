@@ -192,6 +192,23 @@ UNISONO_INLINE size_t fold_fixed(const Operands& o, size_t at, size_t bytes, typ
   return at;
 }
 
+template <class Op>
+constexpr bool kIsSum = false;
+template <class Numbers>
+constexpr bool kIsSum<Sum<Numbers>> = true;
+
+/// fold_fixed() for sums of as many operands as it is compiled for: it makes the library larger for each, and its compilation longer. How far that came; `at` for others.
+template <class E, class Op>
+UNISONO_INLINE size_t fold_sums(const Operands& o, size_t at, size_t bytes, typename E::V divisor) {
+  if constexpr (kIsSum<Op>) {
+    if (o.is(2, 1)) return fold_fixed<E, Op, 2, 1>(o, at, bytes, divisor);
+    if (o.is(2, 2)) return fold_fixed<E, Op, 2, 2>(o, at, bytes, divisor);
+    if (o.is(4, 4)) return fold_fixed<E, Op, 4, 4>(o, at, bytes, divisor);
+    if (o.is(8, 8)) return fold_fixed<E, Op, 8, 8>(o, at, bytes, divisor);
+  }
+  return at;
+}
+
 template <class E, class Op>
 void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
   constexpr size_t n = E::kRaw;
@@ -201,15 +218,8 @@ void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
   size_t head = 0;
   for (; at - head >= n; head += n) fold_one<E, Op>(o, head, divisor);
   if (head < at) fold_part<E, Op>(o, head, at - head, divisor);
-  if (o.is(2, 1))
-    at = fold_fixed<E, Op, 2, 1>(o, at, bytes, divisor);
-  else if (o.is(2, 2))
-    at = fold_fixed<E, Op, 2, 2>(o, at, bytes, divisor);
-  else if (o.is(4, 4))
-    at = fold_fixed<E, Op, 4, 4>(o, at, bytes, divisor);
-  else if (o.is(8, 8))
-    at = fold_fixed<E, Op, 8, 8>(o, at, bytes, divisor);
-  else if (o.k > kStreams)
+  at = fold_sums<E, Op>(o, at, bytes, divisor);  // behind it little is left
+  if (o.k > kStreams)
     for (; bytes - at >= kBlock * 4 * n; at += kBlock * 4 * n) fold_block<E, Op>(o, at, divisor);
   else if (o.far && o.k <= kMostSources)
     at = at_several_places<4 * n>(at, bytes,
