@@ -16,11 +16,16 @@ Duration Contest::Record::best() const noexcept {
 
 Contest::Side Contest::choose() noexcept {
   calls_++;
+  timed_ = true;
   if (usual_.runs < kFirst) return Side::usual;
   if (rival_.runs < kFirst) return Side::rival;
   const Side best = favourite(), other = best == Side::usual ? Side::rival : Side::usual;
   if (next_trial_ == 0) next_trial_ = calls_ + retry_;
-  if (calls_ < next_trial_) return best;
+  if (calls_ < next_trial_) {
+    const Record& known = best == Side::usual ? usual_ : rival_;
+    timed_ = known.runs < known.last.size() || retry_ <= 2 * kSoonest || calls_ % kTimed == 0;
+    return best;
+  }
   const std::uint32_t runs = other == Side::usual ? usual_trial_ : kShortest;
   if (calls_ >= next_trial_ + runs - 1) {  // the last run of this trial; a side that loses is asked less and less often
     retry_ = std::min(retry_ * 2, kLatest);

@@ -21,6 +21,9 @@ class Contest {
   explicit Contest(std::uint32_t usual_trial = kShortest) noexcept : usual_trial_(std::max(usual_trial, kShortest)) {}
   /// Who runs next.
   Side choose() noexcept;
+  /// Whether that run is to be timed: each as long as something may have changed, and in trials, else one of four. Clocks that are read while ranks wait for each other
+  /// cost a call of 64 KiB up to a twentieth.
+  bool timed() const noexcept { return timed_; }
   /// How long it took, from when all ranks were there. The first run after the other side's, and the very first, say nothing: they touch memory for the first time, or find it
   /// in the caches where the other side has left it, and are up to 4 times as slow or as fast as the next.
   void record(Side side, Duration took) noexcept;
@@ -36,10 +39,12 @@ class Contest {
   Side favourite() const noexcept { return rival_.best() < usual_.best() ? Side::rival : Side::usual; }
 
   static constexpr std::uint32_t kShortest = 3;                  ///< runs of a trial; the first does not count
+  static constexpr std::uint32_t kTimed = 4;                     ///< of so many runs one is timed
   static constexpr std::uint32_t kSoonest = 32, kLatest = 1024;  ///< calls between trials of the slower side
   Record usual_, rival_;
   std::uint32_t usual_trial_;
   std::optional<Side> last_;
+  bool timed_ = true;
   std::uint32_t calls_ = 0, retry_ = kSoonest, next_trial_ = 0;
 };
 
