@@ -56,13 +56,16 @@ struct Job {
 };
 
 /// How memory is gone through.
-enum class Way { plain, around, ahead };
+enum class Way { plain, several, around, ahead };
 constexpr Way kWays[] = {
     Way::plain,
-    Way::around,  ///< stores go around the caches
-    Way::ahead    ///< and lines are asked for long before they are read
+    Way::several,  ///< at several places by turns, and lines are asked for before they are read
+    Way::around,   ///< stores go around the caches
+    Way::ahead     ///< and lines are asked for long before they are read
 };
-constexpr std::size_t kAhead = 2048;  ///< floats
+constexpr std::size_t kAhead = 2048, kSoon = 512;  ///< floats
+/// Several places: how many, lines at each of them by turns, and lines from one to the next (no power of two, whose lines would share sets of the caches).
+constexpr std::size_t kPlaces = 4, kAtOnce = 4, kApart = 276;
 
 /// Who does what of a job: each thread as much as any other, or pieces as they come. Cores are not equally fast, and the slowest is waited for.
 enum class Sharing { equal, as_they_come };
@@ -73,13 +76,13 @@ template <int kIn, int kOut, Way kWay>
 void work_on(const Job& job, std::size_t from, std::size_t to) {
   const int ins = kIn ? kIn : static_cast<int>(job.in.size()), outs = kOut ? kOut : static_cast<int>(job.out.size());
   for (std::size_t i = from * kFloats; i < to * kFloats; i += kFloats) {
-    if constexpr (kWay == Way::ahead)
-      for (int r = 0; r < ins; r++) __builtin_prefetch(job.in[r] + i + kAhead);
+    if constexpr (kWay == Way::ahead || kWay == Way::several)
+      for (int r = 0; r < ins; r++) __builtin_prefetch(job.in[r] + i + (kWay == Way::ahead ? kAhead : kSoon));
     Line sum = *reinterpret_cast<const Line*>(job.in[0] + i);
     for (int r = 1; r < ins; r++) sum += *reinterpret_cast<const Line*>(job.in[r] + i);
     for (int r = 0; r < outs; r++) {
       auto* to_line = reinterpret_cast<Line*>(job.out[r] + i);
-      if constexpr (kWay != Way::plain)
+      if constexpr (kWay == Way::around || kWay == Way::ahead)
         store_around(to_line, sum);
       else
         *to_line = sum;
@@ -87,14 +90,27 @@ void work_on(const Job& job, std::size_t from, std::size_t to) {
   }
 }
 
+/// work_on() as `kWay` says, which may be at several places.
+template <int kIn, int kOut, Way kWay>
+void go_through(const Job& job, std::size_t from, std::size_t to) {
+  if constexpr (kWay == Way::several)
+    for (; to - from >= kPlaces * kApart; from += kPlaces * kApart)
+      for (std::size_t i = 0; i < kApart; i += kAtOnce)
+        for (std::size_t place = 0; place < kPlaces; place++) {
+          const std::size_t at = from + place * kApart + i;
+          work_on<kIn, kOut, kWay>(job, at, at + kAtOnce);
+        }
+  work_on<kIn, kOut, kWay>(job, from, to);
+}
+
 template <Way kWay>
 auto choose_work(const Job& job) {
   const std::size_t ins = job.in.size(), outs = job.out.size();
-  if (ins == 1 && outs == 1) return work_on<1, 1, kWay>;
-  if (ins == 2 && outs == 2) return work_on<2, 2, kWay>;
-  if (ins == 4 && outs == 4) return work_on<4, 4, kWay>;
-  if (ins == 8 && outs == 8) return work_on<8, 8, kWay>;
-  return work_on<0, 0, kWay>;
+  if (ins == 1 && outs == 1) return go_through<1, 1, kWay>;
+  if (ins == 2 && outs == 2) return go_through<2, 2, kWay>;
+  if (ins == 4 && outs == 4) return go_through<4, 4, kWay>;
+  if (ins == 8 && outs == 8) return go_through<8, 8, kWay>;
+  return go_through<0, 0, kWay>;
 }
 
 /// All that the collective has to do; `inputs` and `outputs` of the ranks are the same where it is in place.
@@ -160,9 +176,16 @@ struct Problem {
 };
 
 auto choose_work(const Job& job, Way way) {
-  return way == Way::plain    ? choose_work<Way::plain>(job)
-         : way == Way::around ? choose_work<Way::around>(job)
-                              : choose_work<Way::ahead>(job);
+  switch (way) {
+    case Way::plain:
+      return choose_work<Way::plain>(job);
+    case Way::several:
+      return choose_work<Way::several>(job);
+    case Way::around:
+      return choose_work<Way::around>(job);
+    default:
+      return choose_work<Way::ahead>(job);
+  }
 }
 
 /// The part of `job` that thread t of a team does; `next` is where nobody is yet.
