@@ -40,7 +40,7 @@ class Trial {
       : group_(group),
         messenger_(*group.parts().context->messenger),
         peer_(group.parts().members[static_cast<std::size_t>(other)].peer),
-        talk_(group, other, kStreamsTag, "measuring streams", 2 * kMost) {}
+        talk_(group, other, kStreamsTag, "measuring streams", 2 * kSlice) {}
 
   /// Says how much; the times by candidate, nothing where its streams did not come about.
   std::array<std::vector<double>, kCandidates.size()> lead(std::uint64_t portion) {
