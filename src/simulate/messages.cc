@@ -129,7 +129,7 @@ void Run::enter(std::uint32_t index) {
   t.held = t.before != kNone && tasks_[t.before].route[t.hop] != kThrough;
   if (t.held) return;
   begin_link(index);
-  expect(link, order_of(tasks_[index]));
+  expect(link, order_of(t));
 }
 
 void Run::begin_link(std::uint32_t index) {
