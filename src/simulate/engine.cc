@@ -34,7 +34,8 @@ Run::Run(const Model& model, const World& world, Fabric fabric, Picture picture,
 Result<Timing> Run::run() {
   start_all();
   while (!events_.empty()) {
-    const Event event = events_.pop();
+    const Event event = events_.top();
+    events_.pop();
     events_.look_ahead([this](const Event& next) { fetch(next); });
     if (!events_.empty()) fetch_more(events_.top());
     now_ = event.time;
