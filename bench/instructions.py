@@ -24,6 +24,7 @@ TOLERANCE = 1.03
 CASES = (
     ("all_reduce", "inline", 2, 8, 1000, 5000),
     ("all_reduce", "inline", 8, 8, 1000, 5000),
+    ("all_reduce", "inline", 2, 1024, 1000, 5000),
     ("all_reduce", "staged_one_shot", 2, 1 << 10, 200, 1000),
     ("all_reduce", "staged_two_shot", 2, 64 << 10, 50, 250),
     ("all_reduce", "staged_two_shot", 2, 1 << 20, 10, 40),

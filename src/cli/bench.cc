@@ -20,6 +20,7 @@
 #include "cli/bench_tune.h"
 #include "cli/commands.h"
 #include "cli/launcher.h"
+#include "plan/inline.h"
 #include "plan/registry.h"
 #include "plan/select.h"
 #include "unisono/unisono.hpp"
@@ -134,15 +135,15 @@ Problem at_size(Problem p, std::int64_t bytes) {
   return p;
 }
 
-/// The algorithm that the group would choose. Operands of up to 40 bytes a rank travel in the line that announces an
-/// operation in shared memory, without an algorithm.
+/// The algorithm that the group would choose. Small operands travel with the announcement of an operation in shared memory, without an algorithm.
 std::string algorithm_of(const Group& group, const Config& config, const Problem& p, const MeasureOptions& options,
                          bool shared_input, bool shared_output) {
   if (!options.algorithm.empty()) return options.algorithm;
   const bool one_host = group.transport() == "shm" || group.transport() == "inproc";
-  const std::int64_t sent =
-      std::max(input_elements(p, p.root), std::int64_t{0}) * static_cast<std::int64_t>(size_of(p.dtype));
-  if (one_host && sent <= 40 && config.algorithm.find(name_of(p.collective)) == std::string::npos) return "inline";
+  const std::int64_t block = p.count * static_cast<std::int64_t>(size_of(p.dtype));
+  if (one_host && plan::goes_inline(p.collective, group.size(), block) &&
+      config.algorithm.find(name_of(p.collective)) == std::string::npos)
+    return "inline";
   const auto selector = plan::Selector::parse(group.algorithms());
   if (!selector) return "unknown";
   plan::Question question = question_of(group, p);

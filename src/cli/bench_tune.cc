@@ -10,6 +10,7 @@
 #include "cli/bench_measure.h"
 #include "cli/bench_values.h"
 #include "cli/cores.h"
+#include "plan/inline.h"
 #include "plan/select.h"
 #include "tuning/record.h"
 #include "tuning/topology.h"
@@ -86,10 +87,11 @@ class Tuner {
     return p;
   }
 
-  /// Small operands in shared memory travel in the line that announces them: there is nothing to choose.
+  /// Small operands in shared memory travel with the announcement: there is nothing to choose.
   bool has_choice(const Problem& p) const {
-    const std::int64_t posted = input_elements(p, p.root) * static_cast<std::int64_t>(size_of(p.dtype));
-    return !one_host_ || posted > 40 || overridden_.find(name_of(p.collective)) != std::string::npos;
+    const std::int64_t block = p.count * static_cast<std::int64_t>(size_of(p.dtype));
+    return !one_host_ || !plan::goes_inline(p.collective, group_.size(), block) ||
+           overridden_.find(name_of(p.collective)) != std::string::npos;
   }
 
   /// What can run: with shared buffers the algorithms that need them against the one that private buffers get.

@@ -36,6 +36,7 @@ Domain::Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, 
       control_(size, nullptr),
       views_(size, nullptr),
       control_offsets_(size, 0),
+      begun_(size, 0),
       slice_bytes_(slice_bytes),
       ring_(choose_ring(size, slice_bytes)),
       stores_(ring_.bytes()) {
@@ -93,6 +94,7 @@ Status Domain::attach(int rank, transport::SharedView* view, std::uint64_t contr
 /// What was stored before is seen by a peer that goes to sleep, or this rank sees that it sleeps; and what this rank looks at from here on is newer than what a peer
 /// had stored before it saw that. One fence does for both, and for all peers: each waits until stores have reached lines that lie in other caches.
 void Domain::wake_all() noexcept {
+  untold_ = false;
   transport::full_fence();
   for (transport::SharedView* view : views_)
     if (view != nullptr) view->wake_after_fence();
@@ -101,19 +103,12 @@ void Domain::wake_all() noexcept {
 void Domain::announce(std::uint64_t sequence, const Signature& signature, std::span<const std::byte> payload) noexcept {
   Line& l = own_->line[sequence & 1];
   l.signature = signature;
-  if (!payload.empty()) std::memcpy(l.payload, payload.data(), payload.size());
+  if (payload.size() > kInlineBytes)
+    std::memcpy(own_->wide.payload[wide_turn(sequence)], payload.data(), payload.size());
+  else if (!payload.empty())
+    std::memcpy(l.payload, payload.data(), payload.size());
   l.sequence.store(sequence, std::memory_order_release);
-  wake_all();
-}
-
-void Domain::signal(int channel, std::uint64_t count) noexcept {
-  own_->channel[channel].value.store(count, std::memory_order_release);
-  wake_all();
-}
-
-void Domain::signal_done(std::uint64_t count) noexcept {
-  own_->done.value.store(count, std::memory_order_release);
-  wake_all();
+  untold_ = true;
 }
 
 JointRecord& Domain::offer(std::uint64_t sequence, const Offer& what) noexcept {

@@ -14,6 +14,7 @@
 #include "engine/stage_pool.h"
 #include "engine/stage_ring.h"
 #include "kernels/shared_stores.h"
+#include "plan/inline.h"
 #include "plan/ir.h"
 #include "transport/transport.h"
 
@@ -23,8 +24,8 @@ namespace unisono::engine {
 inline constexpr std::int64_t kWindow = 8;
 /// Signal channels of a plan, the implicit "done" not counted.
 inline constexpr int kChannels = 4;
-/// Payload that fits into an announcement.
-inline constexpr std::size_t kInlineBytes = 40;
+/// Payload that fits into the line of an announcement, and the most that fits beside it.
+inline constexpr std::size_t kInlineBytes = plan::kInLine, kWideBytes = plan::kMostPosted;
 
 /// One cache line, one writer: "I have begun operation `sequence`, and this is what it is", with a small payload beside
 /// it. Two of them are used in turn: nobody can be two operations ahead of anybody (Domain::may_announce).
@@ -34,6 +35,13 @@ struct alignas(64) Line {
   std::byte payload[kInlineBytes];
 };
 static_assert(sizeof(Line) == 64);
+
+/// What does not fit into the line of an announcement. As with lines, two would do; with more of them the writer's stores find lines that have left the
+/// cache of the peer that read them, and they are used in an order in which no peer's processor fetches ahead the one that is written next.
+struct Wide {
+  static constexpr std::uint64_t kTurns = 4, kStride = 3;
+  std::byte payload[kTurns][kWideBytes];
+};
 
 /// A number that only grows, alone on its cache line.
 struct alignas(64) Counter {
@@ -68,6 +76,7 @@ struct ControlBlock {
   Counter reach;  ///< of the rank: 0 not known yet, 1 not all peers' memory can be read, 2 it can
   Counter quit;   ///< the rank has given up all operations up to this one: it touches nobody's memory for them any more
   Counter left;   ///< 1: the rank has left the group: it will read nobody's stage again
+  alignas(64) Wide wide;
 };
 
 /// The announcement's payload of an operation with a plan: where the rank's memory lies.
@@ -110,12 +119,22 @@ class Domain final : private StageHolder {
 
   // --- announcements ----------------------------------------------------------------------------------------------
   /// Whether rank q has begun operation `sequence` - 1, so that the line of `sequence` - 2 is no longer read by it.
-  bool may_announce(int q, std::uint64_t sequence) const noexcept { return latest(q) + 1 >= sequence; }
+  bool may_announce(int q, std::uint64_t sequence) noexcept {
+    if (begun_[q] + 1 < sequence) begun_[q] = latest(q);
+    return begun_[q] + 1 >= sequence;
+  }
+  /// Peers that look see it from now on; those that sleep are woken by tell().
   void announce(std::uint64_t sequence, const Signature& signature, std::span<const std::byte> payload) noexcept;
+  /// What rank q has announced with `line`, of so many bytes; until it may announce the operation after the next.
+  const std::byte* payload(int q, std::uint64_t sequence, const Line& line, std::size_t bytes) const noexcept {
+    return bytes <= kInlineBytes ? line.payload : control_[q]->wide.payload[wide_turn(sequence)];
+  }
   /// Rank q's line of `sequence`, or nullptr as long as q has not begun it.
-  const Line* line(int q, std::uint64_t sequence) const noexcept {
+  const Line* line(int q, std::uint64_t sequence) noexcept {
     const Line& l = control_[q]->line[sequence & 1];
-    return l.sequence.load(std::memory_order_seq_cst) >= sequence ? &l : nullptr;
+    if (l.sequence.load(std::memory_order_seq_cst) < sequence) return nullptr;
+    begun_[q] = sequence;
+    return &l;
   }
   /// The newest operation that rank q has begun.
   std::uint64_t latest(int q) const noexcept {
@@ -125,8 +144,18 @@ class Domain final : private StageHolder {
   }
 
   // --- signals: counters of slices, over all operations of the group -------------------------------------------------
-  void signal(int channel, std::uint64_t count) noexcept;
-  void signal_done(std::uint64_t count) noexcept;
+  /// As announce() has it: those that sleep are woken by tell().
+  void signal(int channel, std::uint64_t count) noexcept { publish(own_->channel[channel], count); }
+  void signal_done(std::uint64_t count) noexcept { publish(own_->done, count); }
+  /// The same for a channel that nobody waits for: nobody is woken for it.
+  void skip(int channel, std::uint64_t count) noexcept {
+    own_->channel[channel].value.store(count, std::memory_order_release);
+  }
+  /// To be called when something was announced or signalled, before this rank waits, works for long, or is through. What it looks at from here on is newer than
+  /// what a peer had stored before it saw that.
+  void tell() noexcept {
+    if (untold_) wake_all();
+  }
   bool reached(int q, int channel, std::uint64_t count) const noexcept {
     return control_[q]->channel[channel].value.load(std::memory_order_seq_cst) >= count;
   }
@@ -213,6 +242,11 @@ class Domain final : private StageHolder {
 
  private:
   Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset);
+  static std::uint64_t wide_turn(std::uint64_t sequence) noexcept { return sequence * Wide::kStride % Wide::kTurns; }
+  void publish(Counter& counter, std::uint64_t count) noexcept {
+    counter.value.store(count, std::memory_order_release);
+    untold_ = true;
+  }
   void wake_all() noexcept;
   bool read_by_all(const Stage& stage) const noexcept override;
   bool begun_by_all(const Stage& stage) const noexcept override;
@@ -225,6 +259,9 @@ class Domain final : private StageHolder {
   std::vector<const ControlBlock*> control_;
   std::vector<transport::SharedView*> views_;
   std::vector<std::uint64_t> control_offsets_;
+  std::vector<std::uint64_t>
+      begun_;  ///< by rank, the newest operation that it is known to have begun: its lines are not looked at for that again
+  bool untold_ = false;
   std::vector<std::shared_ptr<const void>> kept_;
   std::uint64_t kept_for_ = 0;
   std::int64_t slice_bytes_;  ///< 0: chosen

@@ -6,26 +6,17 @@
 
 namespace unisono::engine {
 
-std::int64_t InlineCall::posted(int size) const noexcept {
-  switch (collective) {
-    case Collective::barrier:
-      return 0;
-    case Collective::scatter:
-    case Collective::reduce_scatter:
-    case Collective::all_to_all:
-      return block() * size;
-    default:
-      return block();
-  }
-}
-
 bool InlineCall::fits(int size) const noexcept {
-  return count <= static_cast<std::int64_t>(kInlineBytes) && posted(size) <= static_cast<std::int64_t>(kInlineBytes);
+  return count <= plan::kMostPosted && plan::goes_inline(collective, size, block());
 }
 
 InlineOperation::InlineOperation(const InlineCall& call, Domain& domain, const Signature& signature,
                                  std::uint64_t sequence)
-    : Running(sequence), call_(call), domain_(domain), signature_(signature) {
+    : Running(sequence),
+      call_(call),
+      domain_(domain),
+      signature_(signature),
+      posted_(static_cast<std::size_t>(plan::posted_inline(call.collective, domain.size(), call.block()))) {
   if (static_cast<std::size_t>(domain.size()) > kFew) many_.resize(static_cast<std::size_t>(domain.size()));
 }
 
@@ -34,7 +25,7 @@ bool InlineOperation::announce() {
   for (; next_ < n; next_++)
     if (next_ != me && !domain_.may_announce(next_, sequence_)) return false;
   const bool from_root = call_.collective == Collective::broadcast || call_.collective == Collective::scatter;
-  const auto bytes = from_root && me != call_.root ? 0 : static_cast<std::size_t>(call_.posted(n));
+  const auto bytes = from_root && me != call_.root ? 0 : posted_;
   domain_.announce(sequence_, signature_, {call_.in, bytes});
   announced_ = true;
   next_ = 0;
@@ -44,6 +35,12 @@ bool InlineOperation::announce() {
 bool InlineOperation::advance() {
   if (done_) return false;
   if (!announced_ && !announce()) return false;
+  const bool moved = look();
+  domain_.tell();
+  return moved;
+}
+
+bool InlineOperation::look() {
   const int before = next_;
   for (; next_ < domain_.size(); next_++) {
     const Line* l = domain_.line(next_, sequence_);
@@ -52,7 +49,7 @@ bool InlineOperation::advance() {
       fail(Discord{next_, sequence_, signature_, l->signature});
       return true;
     }
-    line(next_) = l->payload;
+    line(next_) = domain_.payload(next_, sequence_, *l, posted_);
   }
   take();
   done_ = true;

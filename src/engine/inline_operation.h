@@ -1,6 +1,6 @@
 #pragma once
-/// The tiny path: the whole operand travels in the line that announces the operation. No plan, no stage, no allocation
-/// (up to 64 ranks). One cache line written and n - 1 read on each rank; one phase; source: folklore, "flat with inline payload".
+/// The tiny path: the whole operand travels in the line that announces the operation, or beside it. No plan, no stage, no allocation
+/// (up to 64 ranks). A line and the operand written and n - 1 of them read on each rank; one phase; source: folklore, "flat with inline payload".
 
 #include <array>
 #include <cstddef>
@@ -22,11 +22,10 @@ struct InlineCall {
   DType dtype = DType::u8;
   ReduceOp op = ReduceOp::sum;
   int root = 0;
-  /// Whether it fits into a line: the same answer on every rank.
+  /// Whether it travels so (plan/inline.h): the same answer on every rank.
   bool fits(int size) const noexcept;
-  /// Bytes of one rank's part, and of what a rank puts into its line.
+  /// Bytes of one rank's part.
   std::int64_t block() const noexcept { return count * static_cast<std::int64_t>(size_of(dtype)); }
-  std::int64_t posted(int size) const noexcept;
 };
 
 class InlineOperation final : public Running {
@@ -38,6 +37,7 @@ class InlineOperation final : public Running {
  private:
   static constexpr std::size_t kFew = 64;
   bool announce();
+  bool look();
   void take();
   void combine();
   const std::byte*& line(int q) {
@@ -47,6 +47,7 @@ class InlineOperation final : public Running {
   InlineCall call_;
   Domain& domain_;
   Signature signature_;
+  std::size_t posted_;  ///< bytes, by those who post
   bool announced_ = false;
   int next_ = 0;  ///< ranks below it have arrived
   std::array<const std::byte*, kFew> few_;

@@ -69,7 +69,8 @@ void Operation::prepare() {
   // What lies in caches lies in its owner's: helpers would save nothing there (docs/design/0004).
   joint_reduction_ = joint && reduction >= 0 && beyond_caches_ ? &plan().steps[reduction] : nullptr;
   auto scratch = static_cast<std::size_t>(scratch_stride_) * plan().scratch_extent.size() * slots_.size();
-  if (reads_peers_) scratch = kFetched * static_cast<std::size_t>(ground_.size);
+  if (reads_peers_)  // only operands are kept
+    scratch = reduces(plan().collective) ? kFetched * static_cast<std::size_t>(ground_.size) : 0;
   if (ground_.scratch && ground_.scratch->size() < scratch) ground_.scratch->resize(scratch);
 }
 
@@ -107,6 +108,12 @@ void Operation::lay_out() {
 
 bool Operation::advance() {
   if (done_) return false;
+  const bool moved = go_on();
+  if (ground_.domain != nullptr) ground_.domain->tell();
+  return moved;
+}
+
+bool Operation::go_on() {
   bool moved = false;
   if (!begun_) {
     if (!begin()) return false;
@@ -115,7 +122,10 @@ bool Operation::advance() {
   }
   moved |= start_slices();
   // Oldest first: signals and completions happen in the order of slices, which is what peers count on.
-  for (std::int64_t k = retired_; k < next_slice_ && !done_; k++) moved |= advance_slot(slots_[k % slots_.size()]);
+  for (std::int64_t k = retired_; k < next_slice_ && !done_; k++) {
+    if (k > retired_ && ground_.domain != nullptr) ground_.domain->tell();
+    moved |= advance_slot(slots_[k % slots_.size()]);
+  }
   if (!done_) moved |= retire();
   if (!moved && !done_ &&
       ground_.domain != nullptr)  // two ranks that wait for each other in different calls send nothing
@@ -266,7 +276,7 @@ void Operation::finish() {
   if (plan.staged) {
     // Channels that this plan does not use stay in step with the others.
     const std::uint64_t end = base_ + static_cast<std::uint64_t>(slices_);
-    for (int c = plan.channels; c < kChannels; c++) ground_.domain->signal(c, end);
+    for (int c = plan.channels; c < kChannels; c++) ground_.domain->skip(c, end);
     ground_.domain->slices = end;
   } else if (ground_.messenger != nullptr) {
     ground_.messenger->end(ground_.group, sequence_);

@@ -30,6 +30,9 @@ inline constexpr std::size_t kFetched = 128 << 10;
 /// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
 inline constexpr std::size_t kPiece = 512 << 10;
 
+/// Peers that sleep can wait for so many bytes to be moved before they are woken (Domain::tell).
+inline constexpr std::size_t kBrief = 64 << 10;
+
 /// What an operation runs on: the group's side.
 struct Ground {
   Domain* domain = nullptr;  ///< null when the members do not share memory
@@ -110,6 +113,7 @@ class Operation final : public Running {
   };
   enum class Done : std::uint8_t { all, some, nothing };
 
+  bool go_on();
   bool begin();
   bool announce();
   bool decide();

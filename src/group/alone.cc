@@ -33,11 +33,13 @@ class GroupImpl::Alone final : public group::Driven {
   bool held() const noexcept { return held_; }
   bool advance() override {
     if (!held_) return false;
-    const Step done = group_.step(pending_, status_);
+    const Step done = group_.step(pending_, status_, checks_);
     if (done == Step::ended) release();
     return done != Step::nothing;
   }
   const Status& status() const noexcept { return status_; }
+  /// From now on also look for passed deadlines and lost peers while nothing moves: that reads the clock.
+  void check() noexcept { checks_ = true; }
 
  private:
   void release() noexcept {
@@ -49,7 +51,7 @@ class GroupImpl::Alone final : public group::Driven {
   GroupImpl& group_;
   Pending& pending_;
   Status status_;
-  bool held_ = false;
+  bool held_ = false, checks_ = false;
 };
 
 /// Whoever came while a caller ran its own operation may sleep by now: nobody but that caller could do anything for it.
@@ -77,10 +79,13 @@ bool GroupImpl::run_alone(const Call& call) {
   set_clocks(p);
   const auto ended = [&] { return !alone.held(); };
   group::Progress& progress = *parts_.context->progress;
-  if (!progress.soon(alone, one_host_, ended) && progress.wait(&alone, TimePoint::max(), call.options.interrupted,
-                                                               ended) == group::Progress::Outcome::interrupted) {
-    fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
-    progress.wait(&alone, TimePoint::max(), nullptr, ended);
+  if (!progress.soon(alone, one_host_, ended)) {
+    alone.check();
+    if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended) ==
+        group::Progress::Outcome::interrupted) {
+      fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
+      progress.wait(&alone, TimePoint::max(), nullptr, ended);
+    }
   }
   throw_status(alone.status());
   return true;

@@ -175,8 +175,8 @@ bool GroupImpl::begin(Pending& p) {
   if (operation_ == nullptr) operation_ = std::make_unique<engine::Operation>(ground());
   const engine::Prepared& prepared = *p.known->prepared;
   adopt_buffers(p);
-  if (!prepared.usual.plan().scratch_extent.empty() || prepared.reads_peers || prepared.rival)
-    scratch_ = parts_.context->scratch.take();
+  const bool fetches = (prepared.reads_peers || prepared.rival) && reduces(p.call.collective);
+  if (!prepared.usual.plan().scratch_extent.empty() || fetches) scratch_ = parts_.context->scratch.take();
   engine::Request request{p.known->prepared, static_cast<const std::byte*>(p.call.input),
                           static_cast<std::byte*>(p.call.output)};
   p.contest = p.known->contests[p.call.input == p.call.output];
@@ -226,12 +226,12 @@ bool GroupImpl::advance() {
   return true;
 }
 
-GroupImpl::Step GroupImpl::step(Pending& p, Status& status) {
+GroupImpl::Step GroupImpl::step(Pending& p, Status& status, bool checks) {
   bool moved = false;
   if (!parts_.failure->failed() && (p.operation != nullptr || begin(p))) moved = advance_operation(p);
   if (!parts_.failure->failed() && p.operation->done())
     if (const Status s = settle(*p.operation); !s.ok()) moved = true;
-  if (!moved && !parts_.failure->failed())
+  if (!moved && checks && !parts_.failure->failed())
     if (Status s = check_on(p); !s.ok()) fail(s);
   if (parts_.failure->failed()) {
     if (!let_go(p)) return moved ? Step::moved : Step::nothing;

@@ -149,8 +149,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   void set_clocks(Pending& pending) const;
   // All of these under the baton.
   enum class Step : std::uint8_t { nothing, moved, ended };
-  /// What can be done now of an operation; `status` is its outcome once it has ended.
-  Step step(Pending& pending, Status& status);
+  /// What can be done now of an operation; `status` is its outcome once it has ended. While nothing moves it `checks` on deadlines and peers.
+  Step step(Pending& pending, Status& status, bool checks = true);
   bool begin(Pending& pending);
   engine::Ground ground();
   Status know(Pending& pending);

@@ -153,13 +153,14 @@ void Progress::park(TimePoint until, Advance&& advance, Done&& done) {
 
 template <class Done>
 bool Progress::soon(Driven& driven, bool in_memory, Done&& done) {
+  constexpr int kBetweenPolls = 4;  // what is waited for comes through the group's own lines
   // News from elsewhere must be asked for, and 64 looks at memory would come before the first question.
   if (!in_memory) return done();
   for (int round = short_wait(); round > 0; round--) {
     if (done()) return true;
     driven.advance();
     if (done()) return true;
-    messenger_.poll(engine::Look::memory);
+    if (round % kBetweenPolls == 0) messenger_.poll(engine::Look::memory);
   }
   return done();
 }
