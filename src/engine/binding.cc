@@ -99,7 +99,9 @@ Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype) {
 
 Bound bound(std::shared_ptr<const Compiled> compiled, const Sizes& sizes, DType dtype) {
   Binding binding = bind(compiled->plan, sizes, dtype);
-  return {std::move(compiled), std::move(binding)};
+  const bool uncut = runs_uncut(compiled->plan, binding);
+  Actions actions = uncut ? actions_of(compiled->plan, binding) : Actions{};
+  return {std::move(compiled), std::move(binding), uncut, std::move(actions)};
 }
 
 }  // namespace unisono::engine

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/actions.h"
 #include "engine/compiled.h"
 #include "plan/ir.h"
 #include "unisono/types.hpp"
@@ -54,6 +55,8 @@ Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype);
 struct Bound {
   std::shared_ptr<const Compiled> compiled;
   Binding binding;
+  bool uncut = false;  ///< it may run as actions
+  Actions actions{};   ///< then
   explicit operator bool() const noexcept { return compiled != nullptr; }
   const plan::Plan& plan() const noexcept { return compiled->plan; }
 };

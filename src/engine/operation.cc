@@ -63,6 +63,7 @@ void Operation::prepare() {
   const std::int64_t touched = (in_place ? out : in + out) * ground_.size;
   large_ = touched >= kBeyondCaches;
   beyond_caches_ = touched > kBeyondCaches;
+  uncut_ = bound_->uncut && slices_ == 1 && !large_;
   const bool joint = plan().joint && !reads_peers_;
   const std::int32_t reduction = bound_->compiled->joint_reduction;
   joint_copies_ = joint && reduction < 0;
@@ -189,7 +190,8 @@ bool Operation::start_slices() {
     if (place_) slot.stage = place_->offset;
     place_.reset();
     std::fill_n(slot.position, plan.lanes, 0);
-    for (std::size_t i = 0; i < plan.steps.size(); i++) slot.state[i].store(kIdle, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < plan.steps.size() && !uncut_; i++)
+      slot.state[i].store(kIdle, std::memory_order_relaxed);
     moved = true;
   }
   return moved;
@@ -207,6 +209,7 @@ bool Operation::has_place(std::uint64_t global) {
 
 bool Operation::advance_slot(Slot& slot) {
   if (slot.finished) return false;
+  if (uncut_) return advance_uncut(slot);
   bool moved = false, all = true;
   for (const std::uint16_t lane : bound_->compiled->turns) {
     if (done_) break;

@@ -26,6 +26,7 @@ class Messenger;
 
 /// Bytes that are read from a peer's memory at a time, to be reduced while they lie in the cache.
 inline constexpr std::size_t kFetched = 128 << 10;
+static_assert(kUncut <= kFetched);
 
 /// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
 inline constexpr std::size_t kPiece = 512 << 10;
@@ -96,7 +97,7 @@ class Operation final : public Running {
     std::int64_t slice = -1;  ///< -1: free
     bool finished = false;
     std::uint64_t stage = 0;                     ///< where its blocks lie on every rank's stage
-    std::uint32_t* position = nullptr;           ///< next step of each lane
+    std::uint32_t* position = nullptr;           ///< next step of each lane, or next action
     std::atomic<std::uint8_t>* state = nullptr;  ///< of each step
   };
   /// What a rank has announced.
@@ -131,6 +132,13 @@ class Operation final : public Running {
   bool start_slices();
   bool has_place(std::uint64_t global);
   bool advance_slot(Slot& slot);
+  bool advance_uncut(Slot& slot);
+  bool act(const Slot& slot, const Action& action);
+  bool act_copy(const Slot& slot, const Action& action);
+  bool act_reduce(const Slot& slot, const Action& action);
+  std::byte* memory_at(const Slot& slot, const Address& a) const;
+  bool fetch(std::byte* to, const Address& from, std::size_t bytes);
+  std::uint64_t announced_at(plan::Space space, std::int32_t rank) const;
   bool advance_lane(Slot& slot, std::size_t lane);
   bool post_ahead(Slot& slot, std::size_t lane);
   bool ready(const Slot& slot, std::uint32_t index) const;  ///< all that it waits for is done
@@ -188,6 +196,7 @@ class Operation final : public Running {
   std::optional<JointWork> reducing_;            ///< this rank's reduction
   bool patient_ = true;                          ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
+  bool uncut_ = false;  ///< runs as actions
   // What all ranks' inputs and outputs do to the caches:
   bool large_ = false;          ///< they fill them; what is not read on the way is stored around them
   bool beyond_caches_ = false;  ///< they do not even fit: they come from memory

@@ -207,6 +207,12 @@ std::vector<int> Operation::waiting_for() const {
   };
   for (std::int64_t k = retired_; k < next_slice_; k++) {
     const Slot& slot = slots_[k % slots_.size()];
+    if (uncut_) {
+      const auto& actions = bound_->actions.list;
+      if (*slot.position < actions.size() && actions[*slot.position].op == OpCode::wait)
+        name(actions[*slot.position].peer);
+      continue;
+    }
     for (std::size_t lane = 0; lane < plan.lanes; lane++) {
       const auto& steps = bound_->compiled->lanes[lane];
       if (slot.position[lane] >= steps.size()) continue;

@@ -105,11 +105,7 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
     case Space::peer_out: {
       const PeerBlock there = peer_block(plan(), binding, ref.space, ref.rank, block);
       if (reads_peers_) {
-        const Whereabouts& where = peers_[ref.rank].where;
-        const bool input = ref.space == Space::peer_in;
-        std::uint64_t from = input ? where.input : where.output;
-        if (where.opens(input ? plan::kExposesIn : plan::kExposesOut))
-          from = ground_.domain->address_of(ref.rank, from);
+        const std::uint64_t from = announced_at(ref.space, ref.rank);
         return {reinterpret_cast<std::byte*>(from + static_cast<std::uint64_t>(there.offset)),
                 static_cast<std::size_t>(there.bytes), ref.rank};
       }
@@ -118,6 +114,14 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
     }
   }
   return {nullptr, 0};
+}
+
+/// The address, in its own process, of a peer's buffer.
+std::uint64_t Operation::announced_at(Space space, std::int32_t rank) const {
+  const Whereabouts& where = peers_[rank].where;
+  const bool input = space == Space::peer_in;
+  const std::uint64_t said = input ? where.input : where.output;
+  return where.opens(input ? plan::kExposesIn : plan::kExposesOut) ? ground_.domain->address_of(rank, said) : said;
 }
 
 /// Copies from another rank's memory through the kernel. False when it could not: the rank has ended, or has given up because another one

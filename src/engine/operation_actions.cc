@@ -1,0 +1,100 @@
+/// Operations whose blocks are not cut: actions one after another, instead of the lanes and pieces of operation_steps.cc.
+
+#include "engine/operands.h"
+#include "engine/operation.h"
+
+namespace unisono::engine {
+
+using plan::OpCode;
+using plan::Space;
+
+/// Its one slice. Whether anything was done.
+bool Operation::advance_uncut(Slot& slot) {
+  const std::vector<Action>& actions = bound_->actions.list;
+  std::uint32_t& next = *slot.position;
+  const std::uint32_t before = next;
+  while (next < actions.size() && act(slot, actions[next])) next++;
+  slot.finished = next == actions.size();
+  return next != before;
+}
+
+/// Whether it is done; not, when it has to wait or the operation has failed.
+bool Operation::act(const Slot& slot, const Action& action) {
+  Domain& domain = *ground_.domain;
+  if (action.bytes > kBrief) domain.tell();
+  switch (action.op) {
+    case OpCode::wait:
+      return peer_arrived(action.peer) && domain.reached(action.peer, action.channel, base_ + 1);
+    case OpCode::signal:
+      domain.signal(action.channel, base_ + 1);
+      return true;
+    case OpCode::reduce:
+      return act_reduce(slot, action);
+    default:
+      return act_copy(slot, action);
+  }
+}
+
+std::byte* Operation::memory_at(const Slot& slot, const Address& a) const {
+  switch (a.space) {
+    case Space::in:
+      return const_cast<std::byte*>(request_.in) + a.offset;  // as part() has it
+    case Space::out:
+      return request_.out + a.offset;
+    case Space::scratch:
+      return ground_.scratch->data() + a.offset;
+    case Space::stage:
+      return const_cast<std::byte*>(peers_[a.rank].stage) + slot.stage + a.offset;
+    case Space::peer_in:
+      return peers_[a.rank].in + a.offset;
+    case Space::peer_out:
+      return peers_[a.rank].out + a.offset;
+  }
+  return nullptr;
+}
+
+bool Operation::act_copy(const Slot& slot, const Action& action) {
+  const auto operands = bound_->actions.of(action, 2);
+  const Address &into = operands[0], &source = operands[1];
+  std::byte* const to = memory_at(slot, into);
+  if (reads_peers_ && plan::is_peer(source.space)) return fetch(to, source, action.bytes);
+  const std::byte* const from = memory_at(slot, source);
+  if (to == from) return true;
+  if (into.space == Space::stage)
+    ground_.domain->stores().copy(to, from, action.bytes);
+  else if (source.space == Space::stage)
+    kernels::fetch(to, from, action.bytes);
+  else
+    kernels::copy(to, from, action.bytes);
+  return true;
+}
+
+bool Operation::act_reduce(const Slot& slot, const Action& action) {
+  const plan::Step& step = plan().steps[action.step];
+  Operands memory(step.dst_count + step.src_count);
+  const std::span<void*> all = memory.all();
+  const auto operands = bound_->actions.of(action, all.size());
+  for (std::size_t k = 0; k < all.size(); k++) {
+    const Address& a = operands[k];
+    if (!reads_peers_ || !plan::is_peer(a.space)) {
+      all[k] = memory_at(slot, a);
+      continue;
+    }
+    std::byte* const fetched = ground_.scratch->data() + static_cast<std::size_t>(a.rank) * kFetched;
+    if (!fetch(fetched, a, action.bytes)) return false;
+    all[k] = fetched;
+  }
+  reduce_operands(step, all, action.bytes);
+  return true;
+}
+
+/// From the memory of a peer, which can only be read through the kernel.
+bool Operation::fetch(std::byte* to, const Address& from, std::size_t bytes) {
+  return fetch(
+      to,
+      {reinterpret_cast<std::byte*>(announced_at(from.space, from.rank) + static_cast<std::uint64_t>(from.offset)),
+       bytes, from.rank},
+      0, bytes);
+}
+
+}  // namespace unisono::engine
