@@ -43,6 +43,7 @@ bool InlineOperation::advance() {
 bool InlineOperation::look() {
   const int before = next_;
   for (; next_ < domain_.size(); next_++) {
+    if (!awaits(next_)) continue;
     const Line* l = domain_.line(next_, sequence_);
     if (l == nullptr) return next_ != before;
     if (l->signature != signature_) {
@@ -56,10 +57,16 @@ bool InlineOperation::look() {
   return true;
 }
 
+bool InlineOperation::awaits(int q) const noexcept {
+  if (posted_ <= kInlineBytes || !rooted(call_.collective)) return true;
+  const bool from_root = call_.collective == Collective::broadcast || call_.collective == Collective::scatter;
+  return domain_.rank() == call_.root ? !from_root || q == call_.root : from_root && q == call_.root;
+}
+
 std::vector<int> InlineOperation::waiting_for() const {
   std::vector<int> missing;
-  for (int q = 0; q < domain_.size(); q++)
-    if (q != domain_.rank() && domain_.latest(q) < sequence_) missing.push_back(q);
+  for (int q = 0; q < domain_.size(); q++)  // before it is announced, for all to have begun the one before
+    if (q != domain_.rank() && domain_.latest(q) < sequence_ && (!announced_ || awaits(q))) missing.push_back(q);
   return missing;
 }
 

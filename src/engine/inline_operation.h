@@ -38,6 +38,9 @@ class InlineOperation final : public Running {
   static constexpr std::size_t kFew = 64;
   bool announce();
   bool look();
+  /// Whether what rank q has announced is waited for. In the line, so that ranks learn at once that they call different things, that of all; of what is larger only what is
+  /// needed: a root with something to hand out, or others with something for a root, need not wait until it is taken.
+  bool awaits(int q) const noexcept;
   void take();
   void combine();
   const std::byte*& line(int q) {

@@ -90,5 +90,26 @@ TEST(InlineSizes, BackToBack) {
     });
 }
 
+/// Who only hands something out, or in, does not wait until it is taken.
+TEST(InlineSizes, NobodyWaitsWithoutNeed) {
+  spawn_threads(3, [](const Group& world) {
+    const Group other = world.split(0);
+    const auto meet = [&] { other.barrier(); };
+    std::vector<std::int64_t> x(100, world.rank() == 1 ? 7 : 0), all(300);
+    // The root hands out before the others come, who first wait for it elsewhere.
+    if (world.rank() != 1) meet();
+    world.broadcast(std::span(x), 1);
+    if (world.rank() == 1) meet();
+    for (const auto v : x) ASSERT_EQ(v, 7);
+    // The others hand in before the root comes.
+    std::fill(x.begin(), x.end(), world.rank());
+    if (world.rank() == 1) meet();
+    world.gather(std::span<const std::int64_t>(x), std::span(all), 1);
+    if (world.rank() != 1) meet();
+    for (std::size_t k = 0; k < all.size() && world.rank() == 1; k++)
+      ASSERT_EQ(all[k], static_cast<std::int64_t>(k / 100));
+  });
+}
+
 }  // namespace
 }  // namespace unisono

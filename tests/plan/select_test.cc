@@ -31,8 +31,8 @@ Question question(Collective collective, std::int32_t ranks, std::int64_t bytes,
 
 TEST(Selector, OneShotForSmallVectorsInSharedMemoryAndLessOfItForMoreRanks) {
   const Selector s = table();
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 16 * 1024 - 1))->name, "staged_one_shot");
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 16 * 1024))->name, "staged_two_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 64 * 1024 - 1))->name, "staged_one_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 64 * 1024))->name, "staged_two_shot");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 2 * 1024 - 1))->name, "staged_one_shot");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 2 * 1024))->name, "staged_two_shot");
 }
