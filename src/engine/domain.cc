@@ -63,6 +63,10 @@ bool Domain::reclaim(const std::vector<bool>& gone) noexcept {
   for (int q = 0; q < size() && !kept_.empty(); q++)
     if (q != rank_ && !(q < static_cast<int>(gone.size()) && gone[q]) && !gave_up(q, kept_for_)) return false;
   kept_.clear();
+  if (wide_ != 0) {
+    if (!all_left(gone)) return false;
+    segment_.release(std::exchange(wide_, 0), sizeof(Wide));
+  }
   return reclaimed_ = stages_.leave(*this, stage_);
 }
 
@@ -100,11 +104,45 @@ void Domain::wake_all() noexcept {
     if (view != nullptr) view->wake_after_fence();
 }
 
+Status Domain::widen() {
+  if (wide_ != 0) return {};
+  auto offset = segment_.allocate(sizeof(Wide));
+  if (!offset) return offset.status().with_context("shared memory for a group's small operands");
+  wide_ = *offset;
+  return {};
+}
+
+const std::byte* Domain::wide_payload(int q, std::uint64_t sequence, const Line& line) const noexcept {
+  std::uint64_t offset = 0;
+  std::memcpy(&offset, line.payload, sizeof offset);
+  const std::byte* const wide = q == rank_ ? segment_.base() + offset : views_[q]->at(offset, sizeof(Wide));
+  return wide == nullptr ? nullptr : reinterpret_cast<const Wide*>(wide)->payload[Wide::turn(sequence)];
+}
+
+/// Who has left reads nothing more that lies beside announcements: not even that of an operation in which nobody had to wait for it.
+bool Domain::all_left(const std::vector<bool>& gone) const noexcept {
+  for (int q = 0; q < size(); q++)
+    if (q != rank_ && control_[q]->left.value.load() == 0 && !(q < static_cast<int>(gone.size()) && gone[q]) &&
+        views_[q]->alive())
+      return false;
+  return true;
+}
+
+bool Domain::found_begun(int q, std::uint64_t sequence) noexcept {
+  begun_[q] = latest(q);
+  if (begun_[q] + 1 < sequence) return false;
+  // It cannot have gone further: for that this rank would have had to begin.
+  if (said(q, sequence - 1) != said(rank_, sequence - 1)) odd_one_ = q;
+  return true;
+}
+
 void Domain::announce(std::uint64_t sequence, const Signature& signature, std::span<const std::byte> payload) noexcept {
   Line& l = own_->line[sequence & 1];
   l.signature = signature;
   if (payload.size() > kInlineBytes)
-    std::memcpy(own_->wide.payload[wide_turn(sequence)], payload.data(), payload.size());
+    std::memcpy(l.payload, &wide_, sizeof wide_),
+        std::memcpy(reinterpret_cast<Wide*>(segment_.base() + wide_)->payload[Wide::turn(sequence)], payload.data(),
+                    payload.size());
   else if (!payload.empty())
     std::memcpy(l.payload, payload.data(), payload.size());
   l.sequence.store(sequence, std::memory_order_release);

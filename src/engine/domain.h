@@ -36,11 +36,12 @@ struct alignas(64) Line {
 };
 static_assert(sizeof(Line) == 64);
 
-/// What does not fit into the line of an announcement. As with lines, two would do; with more of them the writer's stores find lines that have left the
-/// cache of the peer that read them, and they are used in an order in which no peer's processor fetches ahead the one that is written next.
+/// What does not fit into the line of an announcement, which then says where this lies in the rank's segment. As with lines, two places would do; with more of them the writer's stores find
+/// lines that have left the cache of the peer that read them, and they are used in an order in which no peer's processor fetches ahead the one that is written next.
 struct Wide {
   static constexpr std::uint64_t kTurns = 4, kStride = 3;
   std::byte payload[kTurns][kWideBytes];
+  static std::uint64_t turn(std::uint64_t sequence) noexcept { return sequence * kStride % kTurns; }
 };
 
 /// A number that only grows, alone on its cache line.
@@ -75,8 +76,7 @@ struct ControlBlock {
   Counter helps;  ///< 1 + the rank of whose offered reduction this rank does a piece; 0: of nobody's
   Counter reach;  ///< of the rank: 0 not known yet, 1 not all peers' memory can be read, 2 it can
   Counter quit;   ///< the rank has given up all operations up to this one: it touches nobody's memory for them any more
-  Counter left;   ///< 1: the rank has left the group: it will read nobody's stage again
-  alignas(64) Wide wide;
+  Counter left;   ///< 1: the rank has left the group: it will read nobody's stage or payload again
 };
 
 /// The announcement's payload of an operation with a plan: where the rank's memory lies.
@@ -120,14 +120,22 @@ class Domain final : private StageHolder {
   // --- announcements ----------------------------------------------------------------------------------------------
   /// Whether rank q has begun operation `sequence` - 1, so that the line of `sequence` - 2 is no longer read by it.
   bool may_announce(int q, std::uint64_t sequence) noexcept {
-    if (begun_[q] + 1 < sequence) begun_[q] = latest(q);
-    return begun_[q] + 1 >= sequence;
+    return begun_[q] + 1 >= sequence || found_begun(q, sequence);
   }
+  /// A rank that announced something else than this one did before an operation which it may_announce(), if that showed only then: nobody looks at the
+  /// lines of those from whom it needs nothing. -1: none.
+  int odd_one() const noexcept { return odd_one_; }
+  /// What rank q, or this one, has said of an operation that is not further back than that.
+  const Signature& said(int q, std::uint64_t sequence) const noexcept {
+    return control_[q]->line[sequence & 1].signature;
+  }
+  /// To be called, once or more, before a payload is announced that does not fit into the line: so long there is no place for it. An error when memory is full.
+  Status widen();
   /// Peers that look see it from now on; those that sleep are woken by tell().
   void announce(std::uint64_t sequence, const Signature& signature, std::span<const std::byte> payload) noexcept;
-  /// What rank q has announced with `line`, of so many bytes; until it may announce the operation after the next.
+  /// What rank q has announced with `line`, of so many bytes; until it may announce the operation after the next. nullptr when it does not lie in its segment.
   const std::byte* payload(int q, std::uint64_t sequence, const Line& line, std::size_t bytes) const noexcept {
-    return bytes <= kInlineBytes ? line.payload : control_[q]->wide.payload[wide_turn(sequence)];
+    return bytes <= kInlineBytes ? line.payload : wide_payload(q, sequence, line);
   }
   /// Rank q's line of `sequence`, or nullptr as long as q has not begun it.
   const Line* line(int q, std::uint64_t sequence) noexcept {
@@ -190,7 +198,7 @@ class Domain final : private StageHolder {
 
   /// This rank runs nothing more in this group, and reads nobody's stage.
   void leave() noexcept;
-  /// After leave(): give the stage back to the pool if every peer has read all that was put there (`gone` peers never will); whether
+  /// After leave(): give the stage back to the pool, and what was beside announcements to the segment, if every peer has read all that was put there (`gone` peers never will); whether
   /// that was so. The control block stays: peers look at it as long as they have the group, and it is small.
   bool reclaim(const std::vector<bool>& gone) noexcept;
   /// Keep `memory` until reclaim(): peers that have not given up operation `sequence` may still write to it.
@@ -242,7 +250,9 @@ class Domain final : private StageHolder {
 
  private:
   Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset);
-  static std::uint64_t wide_turn(std::uint64_t sequence) noexcept { return sequence * Wide::kStride % Wide::kTurns; }
+  const std::byte* wide_payload(int q, std::uint64_t sequence, const Line& line) const noexcept;
+  bool all_left(const std::vector<bool>& gone) const noexcept;
+  bool found_begun(int q, std::uint64_t sequence) noexcept;
   void publish(Counter& counter, std::uint64_t count) noexcept {
     counter.value.store(count, std::memory_order_release);
     untold_ = true;
@@ -255,12 +265,14 @@ class Domain final : private StageHolder {
   transport::SharedSegment& segment_;
   int rank_;
   std::uint64_t control_offset_;
+  std::uint64_t wide_ = 0;  ///< where it lies; 0: nowhere yet
   ControlBlock* own_;
   std::vector<const ControlBlock*> control_;
   std::vector<transport::SharedView*> views_;
   std::vector<std::uint64_t> control_offsets_;
   std::vector<std::uint64_t>
       begun_;  ///< by rank, the newest operation that it is known to have begun: its lines are not looked at for that again
+  int odd_one_ = -1;
   bool untold_ = false;
   std::vector<std::shared_ptr<const void>> kept_;
   std::uint64_t kept_for_ = 0;

@@ -1,5 +1,7 @@
 #include "engine/inline_operation.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "kernels/kernels.h"
@@ -24,8 +26,17 @@ bool InlineOperation::announce() {
   const int n = domain_.size(), me = domain_.rank();
   for (; next_ < n; next_++)
     if (next_ != me && !domain_.may_announce(next_, sequence_)) return false;
+  if (domain_.odd_one() >= 0) {
+    fail_of_the_last(domain_, domain_.odd_one());
+    return false;
+  }
   const bool from_root = call_.collective == Collective::broadcast || call_.collective == Collective::scatter;
   const auto bytes = from_root && me != call_.root ? 0 : posted_;
+  if (bytes > kInlineBytes)
+    if (Status s = domain_.widen(); !s.ok()) {
+      fail(std::move(s));
+      return false;
+    }
   domain_.announce(sequence_, signature_, {call_.in, bytes});
   announced_ = true;
   next_ = 0;
@@ -51,6 +62,10 @@ bool InlineOperation::look() {
       return true;
     }
     line(next_) = domain_.payload(next_, sequence_, *l, posted_);
+    if (line(next_) == nullptr) {
+      fail(Status::internal(fmt::format("rank {} announced its operand outside its shared memory", next_)));
+      return true;
+    }
   }
   take();
   done_ = true;

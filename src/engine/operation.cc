@@ -154,6 +154,10 @@ bool Operation::announce() {
   Domain& domain = *ground_.domain;
   for (int q = 0; q < ground_.size; q++)
     if (q != ground_.rank && !domain.may_announce(q, sequence_)) return announced_ = false;
+  if (domain.odd_one() >= 0) {
+    fail_of_the_last(domain, domain.odd_one());
+    return announced_ = false;
+  }
   Whereabouts mine;
   if (plan.staged && !plan.stage_extent.empty()) {
     auto stage = domain.take_stage(sequence_, patient_);

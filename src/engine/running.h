@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/domain.h"
 #include "engine/inbox.h"
 
 namespace unisono::engine {
@@ -45,6 +46,10 @@ class Running {
     done_ = true;
   }
   /// The group, which knows its name, says it in full.
+  /// Rank q has called something else before this.
+  void fail_of_the_last(const Domain& domain, int q) {
+    fail(Discord{q, sequence_ - 1, domain.said(domain.rank(), sequence_ - 1), domain.said(q, sequence_ - 1)});
+  }
   void fail(const Discord& discord) {
     discord_ = discord;
     fail(Status::mismatch("calls differ", -1, discord.rank));

@@ -85,6 +85,25 @@ TEST(Mistakes, DifferentCallsAreAMismatchOnAllRanks) {
       }
 }
 
+/// Nobody needs anything of anybody: one rank hands out what no one takes, the others hand in. They find out when they call the next.
+TEST(Mistakes, CallsInWhichNobodyWaitsAreComparedByTheNext) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{100}, std::size_t{5000}}) {
+    SCOPED_TRACE(count);
+    Options staged;
+    if (count > 1000) staged.algorithm = "staged";
+    const auto messages = all_raise<Mismatch>(3, [&](Group g) {
+      std::vector<float> in(count), out(3 * count);
+      if (g.rank() == 0)
+        g.broadcast(std::span(in), 0, staged);
+      else
+        g.gather(std::span<const float>(in), std::span(out), 0, staged);
+      g.barrier();
+      g.barrier();
+    });
+    for (const auto& m : messages) EXPECT_TRUE(has(m, "broadcast f32") && has(m, "gather f32")) << m;
+  }
+}
+
 TEST(Mistakes, AMissingCallTimesOutAndNamesTheMissing) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{100000}}) {
     std::atomic<int> late{0};

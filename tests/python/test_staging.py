@@ -91,6 +91,27 @@ def test_groups_at_once_take_what_they_need_and_give_it_back() -> None:
         assert left <= 64 * KIB
 
 
+def small(world: Group) -> tuple[int, int]:
+    """What a group has added that sends operands beside its announcements, and what is left of it when it is gone."""
+    staging.talk(world)
+    world.all_reduce(np.ones(100))
+    world.barrier()
+    before = staging.committed()
+    group = world.split(0)
+    group.all_reduce(np.ones(500))
+    living = staging.committed() - before
+    group.destroy()
+    world.barrier()
+    world.split(0).destroy()
+    return living, staging.committed() - before
+
+
+def test_small_operands_have_a_few_pages_as_long_as_their_group() -> None:
+    for living, left in values(launch(small, 3)):
+        assert 4 * KIB <= living <= 64 * KIB
+        assert left < living
+
+
 def death(world: Group) -> int:
     """Rank 2 dies while all use a stage; the others go on without it. What is left of that on each of them."""
     survivors = world.subgroup([0, 1]) if world.rank < 2 else None
