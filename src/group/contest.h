@@ -29,23 +29,28 @@ class Contest {
   void record(Side side, Duration took) noexcept;
 
  private:
-  /// The fastest of a few: what disturbs a run makes it slower, never faster.
+  /// What runs take of late: the middle one of a few. Who is disturbed is slower; but a rank that is through with its part before another begins makes a run look short, too.
   struct Record {
-    std::array<Duration, 4> last{};
+    std::array<Duration, 9> last{};
     std::uint32_t runs = 0;
-    Duration best() const noexcept;
-    void add(Duration took) noexcept { last[runs++ % last.size()] = took; }
+    Duration typical = Duration::max();
+    bool full() const noexcept { return runs >= last.size(); }
+    void add(Duration took) noexcept;
   };
-  Side favourite() const noexcept { return rival_.best() < usual_.best() ? Side::rival : Side::usual; }
+  Record& of(Side side) noexcept { return side == Side::usual ? usual_ : rival_; }
+  Side favourite() const noexcept { return rival_.typical < usual_.typical ? Side::rival : Side::usual; }
+  void watch(Duration took, const Record& favourite) noexcept;
 
   static constexpr std::uint32_t kShortest = 3;                  ///< runs of a trial; the first does not count
-  static constexpr std::uint32_t kTimed = 3;                     ///< of so many runs one is timed
+  static constexpr std::uint32_t kTimed = 3;                     ///< of so many runs one is timed,
+  static constexpr std::uint32_t kWatched = 8;                   ///< but so many after one that took long
   static constexpr std::uint32_t kSoonest = 32, kLatest = 1024;  ///< calls between trials of the slower side
   Record usual_, rival_;
   std::uint32_t usual_trial_;
   std::optional<Side> last_;
-  bool timed_ = true;
-  std::uint32_t calls_ = 0, retry_ = kSoonest, next_trial_ = 0;
+  bool timed_ = true, both_known_ = false;
+  Duration expected_{};  ///< of the favourite; 0: not known yet
+  std::uint32_t calls_ = 0, retry_ = kSoonest, next_trial_ = 0, watched_until_ = 0;
 };
 
 }  // namespace unisono::group
