@@ -20,7 +20,6 @@
 #include "cli/bench_tune.h"
 #include "cli/commands.h"
 #include "cli/launcher.h"
-#include "plan/inline.h"
 #include "plan/registry.h"
 #include "plan/select.h"
 #include "unisono/unisono.hpp"
@@ -139,14 +138,10 @@ Problem at_size(Problem p, std::int64_t bytes) {
 std::string algorithm_of(const Group& group, const Config& config, const Problem& p, const MeasureOptions& options,
                          bool shared_input, bool shared_output) {
   if (!options.algorithm.empty()) return options.algorithm;
-  const bool one_host = group.transport() == "shm" || group.transport() == "inproc";
-  const std::int64_t block = p.count * static_cast<std::int64_t>(size_of(p.dtype));
-  if (one_host && plan::goes_inline(p.collective, group.size(), block) &&
-      config.algorithm.find(name_of(p.collective)) == std::string::npos)
-    return "inline";
+  plan::Question question = question_of(group, p);
+  if (plan::goes_inline(question, config.algorithm)) return "inline";
   const auto selector = plan::Selector::parse(group.algorithms());
   if (!selector) return "unknown";
-  plan::Question question = question_of(group, p);
   question.several_nodes &= !config.deterministic;
   question.shared_buffers = shared_input;
   question.shared_outputs = shared_output;

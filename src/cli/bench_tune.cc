@@ -10,7 +10,6 @@
 #include "cli/bench_measure.h"
 #include "cli/bench_values.h"
 #include "cli/cores.h"
-#include "plan/inline.h"
 #include "plan/select.h"
 #include "tuning/record.h"
 #include "tuning/topology.h"
@@ -88,11 +87,7 @@ class Tuner {
   }
 
   /// Small operands in shared memory travel with the announcement: there is nothing to choose.
-  bool has_choice(const Problem& p) const {
-    const std::int64_t block = p.count * static_cast<std::int64_t>(size_of(p.dtype));
-    return !one_host_ || !plan::goes_inline(p.collective, group_.size(), block) ||
-           overridden_.find(name_of(p.collective)) != std::string::npos;
-  }
+  bool has_choice(const Problem& p) const { return !plan::goes_inline(question_of(group_, p), overridden_); }
 
   /// What can run: with shared buffers the algorithms that need them against the one that private buffers get.
   TunePoint candidates_of(const Problem& p, bool shared) const {

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "plan/cost_model.h"
-#include "plan/inline.h"
 #include "rendezvous/host_identity.h"
 #include "tuning/record.h"
 #include "tuning/topology.h"
@@ -159,9 +158,7 @@ Status explain_choice(const ExplainRequest& request) {
              q.one_host ? "that share memory" : "over a network", choice.algorithm->name);
   fmt::print("  why    {}\n", choice.reason);
   fmt::print("  what   {} ({})\n", choice.algorithm->summary, choice.algorithm->source);
-  const std::int64_t block = plan::inline_block(q.collective, q.ranks, q.bytes);
-  if (q.one_host && q.even && plan::goes_inline(q.collective, q.ranks, block) &&
-      request.config.algorithm.find(name_of(q.collective)) == std::string::npos)
+  if (plan::goes_inline(q, request.config.algorithm))
     fmt::print(
         "  but    so little travels with the announcement of the operation, without an algorithm (inline); this "
         "one runs where counts differ between ranks, and where it is named\n");

@@ -139,12 +139,13 @@ bool Domain::found_begun(int q, std::uint64_t sequence) noexcept {
 void Domain::announce(std::uint64_t sequence, const Signature& signature, std::span<const std::byte> payload) noexcept {
   Line& l = own_->line[sequence & 1];
   l.signature = signature;
-  if (payload.size() > kInlineBytes)
-    std::memcpy(l.payload, &wide_, sizeof wide_),
-        std::memcpy(reinterpret_cast<Wide*>(segment_.base() + wide_)->payload[Wide::turn(sequence)], payload.data(),
-                    payload.size());
-  else if (!payload.empty())
+  if (payload.size() > kInlineBytes) {
+    auto* const wide = reinterpret_cast<Wide*>(segment_.base() + wide_);
+    std::memcpy(wide->payload[Wide::turn(sequence)], payload.data(), payload.size());
+    std::memcpy(l.payload, &wide_, sizeof wide_);
+  } else if (!payload.empty()) {
     std::memcpy(l.payload, payload.data(), payload.size());
+  }
   l.sequence.store(sequence, std::memory_order_release);
   untold_ = true;
 }

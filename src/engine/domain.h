@@ -270,10 +270,10 @@ class Domain final : private StageHolder {
   std::vector<const ControlBlock*> control_;
   std::vector<transport::SharedView*> views_;
   std::vector<std::uint64_t> control_offsets_;
-  std::vector<std::uint64_t>
-      begun_;  ///< by rank, the newest operation that it is known to have begun: its lines are not looked at for that again
+  /// By rank, the newest operation that it is known to have begun: its lines are not looked at for that again.
+  std::vector<std::uint64_t> begun_;
   int odd_one_ = -1;
-  bool untold_ = false;
+  bool untold_ = false;  ///< something was announced or signalled since tell()
   std::vector<std::shared_ptr<const void>> kept_;
   std::uint64_t kept_for_ = 0;
   std::int64_t slice_bytes_;  ///< 0: chosen

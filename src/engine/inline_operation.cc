@@ -26,12 +26,8 @@ bool InlineOperation::announce() {
   const int n = domain_.size(), me = domain_.rank();
   for (; next_ < n; next_++)
     if (next_ != me && !domain_.may_announce(next_, sequence_)) return false;
-  if (domain_.odd_one() >= 0) {
-    fail_of_the_last(domain_, domain_.odd_one());
-    return false;
-  }
-  const bool from_root = call_.collective == Collective::broadcast || call_.collective == Collective::scatter;
-  const auto bytes = from_root && me != call_.root ? 0 : posted_;
+  if (fail_of_the_last(domain_)) return false;
+  const auto bytes = call_.from_root() && me != call_.root ? 0 : posted_;
   if (bytes > kInlineBytes)
     if (Status s = domain_.widen(); !s.ok()) {
       fail(std::move(s));
@@ -74,8 +70,8 @@ bool InlineOperation::look() {
 
 bool InlineOperation::awaits(int q) const noexcept {
   if (posted_ <= kInlineBytes || !rooted(call_.collective)) return true;
-  const bool from_root = call_.collective == Collective::broadcast || call_.collective == Collective::scatter;
-  return domain_.rank() == call_.root ? !from_root || q == call_.root : from_root && q == call_.root;
+  const bool at_root = domain_.rank() == call_.root, from_root = call_.from_root();
+  return (at_root && !from_root) || (from_root && q == call_.root);
 }
 
 std::vector<int> InlineOperation::waiting_for() const {

@@ -24,6 +24,8 @@ struct InlineCall {
   int root = 0;
   /// Whether it travels so (plan/inline.h): the same answer on every rank.
   bool fits(int size) const noexcept;
+  /// Whether the root alone has something to post.
+  bool from_root() const noexcept { return collective == Collective::broadcast || collective == Collective::scatter; }
   /// Bytes of one rank's part.
   std::int64_t block() const noexcept { return count * static_cast<std::int64_t>(size_of(dtype)); }
 };

@@ -110,7 +110,7 @@ void Operation::lay_out() {
 bool Operation::advance() {
   if (done_) return false;
   const bool moved = go_on();
-  if (ground_.domain != nullptr) ground_.domain->tell();
+  tell();
   return moved;
 }
 
@@ -124,7 +124,7 @@ bool Operation::go_on() {
   moved |= start_slices();
   // Oldest first: signals and completions happen in the order of slices, which is what peers count on.
   for (std::int64_t k = retired_; k < next_slice_ && !done_; k++) {
-    if (k > retired_ && ground_.domain != nullptr) ground_.domain->tell();
+    if (k > retired_) tell();
     moved |= advance_slot(slots_[k % slots_.size()]);
   }
   if (!done_) moved |= retire();
@@ -154,10 +154,7 @@ bool Operation::announce() {
   Domain& domain = *ground_.domain;
   for (int q = 0; q < ground_.size; q++)
     if (q != ground_.rank && !domain.may_announce(q, sequence_)) return announced_ = false;
-  if (domain.odd_one() >= 0) {
-    fail_of_the_last(domain, domain.odd_one());
-    return announced_ = false;
-  }
+  if (fail_of_the_last(domain)) return announced_ = false;
   Whereabouts mine;
   if (plan.staged && !plan.stage_extent.empty()) {
     auto stage = domain.take_stage(sequence_, patient_);

@@ -115,6 +115,10 @@ class Operation final : public Running {
   enum class Done : std::uint8_t { all, some, nothing };
 
   bool go_on();
+  /// Domain::tell(), where there is one.
+  void tell() const noexcept {
+    if (ground_.domain != nullptr) ground_.domain->tell();
+  }
   bool begin();
   bool announce();
   bool decide();

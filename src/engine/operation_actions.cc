@@ -21,7 +21,7 @@ bool Operation::advance_uncut(Slot& slot) {
 /// Whether it is done; not, when it has to wait or the operation has failed.
 bool Operation::act(const Slot& slot, const Action& action) {
   Domain& domain = *ground_.domain;
-  if (action.bytes > kBrief) domain.tell();
+  if (action.bytes > kBrief) tell();
   switch (action.op) {
     case OpCode::wait:
       return peer_arrived(action.peer) && domain.reached(action.peer, action.channel, base_ + 1);

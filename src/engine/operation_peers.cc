@@ -92,7 +92,7 @@ bool Operation::decide_shared() {
   }
   if (runs != nullptr) {
     // A rank that failed and left its buffers to its caller again has said so before it looked whether we have begun.
-    ground_.domain->tell();
+    tell();
     for (int q = 0; q < ground_.size; q++)
       if (q != ground_.rank && ground_.domain->gave_up(q, sequence_)) return false;
     become(*runs, false);

@@ -156,7 +156,7 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
       bytes = std::min(to.bytes, from.bytes);
       now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
       if (now == 0) continue;
-      if (now > kBrief && ground_.domain != nullptr) ground_.domain->tell();
+      if (now > kBrief) tell();
       if (plan.joint && steps.size() == 1 && piece_.at == 0 && offer(slot, step)) return run_offered();
       if (from.peer < 0 && d.space == Space::stage)
         ground_.domain->stores().copy(to.data + piece_.at, from.data + piece_.at, now);
@@ -251,7 +251,7 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
     const std::size_t bytes = find_operands(slot, step, piece_.block, piece_.at, memory.all());
     if (bytes == piece_.at) continue;
     const std::size_t now = plan.shared ? std::min(reads_peers_ ? kFetched : kPiece, bytes - piece_.at) : bytes;
-    if (now > kBrief && ground_.domain != nullptr) ground_.domain->tell();
+    if (now > kBrief) tell();
     if (reads_peers_ && !fetch_operands(slot, step, now, memory.all())) return Done::nothing;
     reduce_operands(step, memory.all(), now);
     piece_.at += now;

@@ -46,13 +46,16 @@ class Running {
     done_ = true;
   }
   /// The group, which knows its name, says it in full.
-  /// Rank q has called something else before this.
-  void fail_of_the_last(const Domain& domain, int q) {
-    fail(Discord{q, sequence_ - 1, domain.said(domain.rank(), sequence_ - 1), domain.said(q, sequence_ - 1)});
-  }
   void fail(const Discord& discord) {
     discord_ = discord;
     fail(Status::mismatch("calls differ", -1, discord.rank));
+  }
+  /// Fails if a rank is found to have called something else before this; whether that was so.
+  bool fail_of_the_last(const Domain& domain) {
+    const int odd = domain.odd_one();
+    const std::uint64_t last = sequence_ - 1;
+    if (odd >= 0) fail(Discord{odd, last, domain.said(domain.rank(), last), domain.said(odd, last)});
+    return odd >= 0;
   }
 
   std::uint64_t sequence_;

@@ -28,12 +28,6 @@ constexpr std::int64_t posted_inline(Collective c, std::int64_t ranks, std::int6
   }
 }
 
-/// The block of a collective of so many bytes in all (S of registry.h), rounded up.
-constexpr std::int64_t inline_block(Collective c, std::int64_t ranks, std::int64_t bytes) noexcept {
-  const bool whole = c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
-  return whole ? bytes : (bytes + ranks - 1) / ranks;
-}
-
 /// Whether operands of this size travel with the announcements. With equal counts, and unless the user has named an algorithm.
 constexpr bool goes_inline(Collective c, std::int64_t ranks, std::int64_t block) noexcept {
   if (block > kMostPosted) return false;  // before it is multiplied

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/checked.h"
+#include "plan/inline.h"
 #include "plan/select_parser.h"
 
 namespace unisono::plan {
@@ -153,6 +154,13 @@ std::string_view why_not(const Algorithm& algorithm, const Question& q) noexcept
     return "it needs several NUMA nodes, and several ranks on some of them";
   if (algorithm.even_only && !q.even) return "it needs equal counts, and they differ";
   return {};
+}
+
+bool goes_inline(const Question& q, std::string_view overrides) noexcept {
+  const Collective c = q.collective;
+  const bool whole = c == Collective::all_reduce || c == Collective::reduce || c == Collective::broadcast;
+  const std::int64_t block = whole ? q.bytes : divide_up(q.bytes, std::int64_t{q.ranks});
+  return q.one_host && q.even && goes_inline(c, q.ranks, block) && overrides.find(name_of(c)) == std::string_view::npos;
 }
 
 std::string to_text(const Rule& rule) {

@@ -35,6 +35,9 @@ struct Question {
 /// Why `algorithm` cannot run there, in words; empty when it can. Not about its collective.
 std::string_view why_not(const Algorithm& algorithm, const Question& question) noexcept;
 
+/// Whether so little travels with the announcement of the operation, and the table is not asked (inline.h). Not where the user's `overrides` (UNISONO_ALGORITHM) name the collective.
+bool goes_inline(const Question& question, std::string_view overrides) noexcept;
+
 /// The answer, with its reason in words.
 struct Choice {
   const Algorithm* algorithm = nullptr;
