@@ -37,6 +37,7 @@ Domain::Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, 
       views_(size, nullptr),
       control_offsets_(size, 0),
       begun_(size, 0),
+      seen_done_(size, 0),
       slice_bytes_(slice_bytes),
       ring_(choose_ring(size, slice_bytes)),
       stores_(ring_.bytes()) {

@@ -170,6 +170,11 @@ class Domain final : private StageHolder {
   bool done(int q, std::uint64_t count) const noexcept {
     return control_[q]->done.value.load(std::memory_order_seq_cst) >= count;
   }
+  /// The same for the one that runs operations, who does not look at the peer's line again for what it has seen there before.
+  bool known_done(int q, std::uint64_t count) noexcept {
+    if (seen_done_[q] < count) seen_done_[q] = control_[q]->done.value.load(std::memory_order_seq_cst);
+    return seen_done_[q] >= count;
+  }
   /// The group has failed: this rank touches nobody's memory for operations up to `sequence` any more, and will not again.
   void give_up(std::uint64_t sequence) noexcept;
   bool gave_up(int q, std::uint64_t sequence) const noexcept {
@@ -272,6 +277,7 @@ class Domain final : private StageHolder {
   std::vector<std::uint64_t> control_offsets_;
   /// By rank, the newest operation that it is known to have begun: its lines are not looked at for that again.
   std::vector<std::uint64_t> begun_;
+  std::vector<std::uint64_t> seen_done_;  ///< by rank, how many slices it was found to be done with
   int odd_one_ = -1;
   bool untold_ = false;  ///< something was announced or signalled since tell()
   std::vector<std::shared_ptr<const void>> kept_;

@@ -174,6 +174,7 @@ bool Operation::announce() {
     if (!mine.opens(plan::kExposesOut)) mine.output = reinterpret_cast<std::uintptr_t>(request_.out);
   }
   me.where = mine;
+  decide_alone();
   domain.announce(sequence_, prepared().signature, std::as_bytes(std::span(&mine, 1)));
   base_ = domain.slices;
   return true;
@@ -204,7 +205,7 @@ bool Operation::has_place(std::uint64_t global) {
     place_ = ground_.domain->ring().take(global, plan().stage_extent.size() * static_cast<std::uint64_t>(slice_bytes_));
   if (place_->free_after == 0) return true;
   for (int q = 0; q < ground_.size; q++)
-    if (!ground_.domain->done(q, place_->free_after)) return false;
+    if (!ground_.domain->known_done(q, place_->free_after)) return false;
   return true;
 }
 

@@ -122,6 +122,7 @@ class Operation final : public Running {
   bool begin();
   bool announce();
   bool decide();
+  void decide_alone();
   bool decide_shared();
   std::optional<bool> all_open(const Bound& shared);
   bool decide_rival();

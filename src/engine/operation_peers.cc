@@ -58,6 +58,20 @@ void Operation::open_buffers(Whereabouts& mine) {
   own_in_ = std::move(in), own_out_ = std::move(out);
 }
 
+/// What this rank's own memory and word say already, before anybody waits for its announcement: looking at the others' would fetch lines that they may be writing just now.
+void Operation::decide_alone() {
+  if (!shared_open_ && !rival_open_) return;
+  const auto closed = [&](const Bound& shared) {
+    return !shared || !peers_[ground_.rank].where.opens(shared.plan().exposed[ground_.rank]);
+  };
+  if (shared_open_ && (plan().shared || !closed(prepared().preferred) || !closed(prepared().shared))) return;
+  shared_open_ = false;
+  if (!rival_open_)
+    prepare();
+  else if (ground_.rank == prepared().judge)
+    decide_rival();
+}
+
 /// Which plan it is, and where the peers' buffers are. False while an announcement is missing.
 bool Operation::decide() {
   if (shared_open_ && !decide_shared()) return done_;

@@ -21,8 +21,8 @@ class Contest {
   explicit Contest(std::uint32_t usual_trial = kShortest) noexcept : usual_trial_(std::max(usual_trial, kShortest)) {}
   /// Who runs next.
   Side choose() noexcept;
-  /// Whether that run is to be timed: each as long as something may have changed, and in trials, else one of three. Clocks that are read while ranks wait for each other
-  /// cost a call of 64 KiB up to a twentieth.
+  /// Whether that run is to be timed: each as long as something may have changed, and in trials, else one of eight. Clocks that are read while ranks wait for each other
+  /// cost a call of 64 KiB up to a twentieth, and one of 16 KiB a seventh.
   bool timed() const noexcept { return timed_; }
   /// How long it took, from when all ranks were there. The first run after the other side's, and the very first, say nothing: they touch memory for the first time, or find it
   /// in the caches where the other side has left it, and are up to 4 times as slow or as fast as the next.
@@ -42,7 +42,7 @@ class Contest {
   void watch(Duration took, const Record& favourite) noexcept;
 
   static constexpr std::uint32_t kShortest = 3;                  ///< runs of a trial; the first does not count
-  static constexpr std::uint32_t kTimed = 3;                     ///< of so many runs one is timed,
+  static constexpr std::uint32_t kTimed = 8;                     ///< of so many runs one is timed,
   static constexpr std::uint32_t kWatched = 8;                   ///< but so many after one that took long
   static constexpr std::uint32_t kSoonest = 32, kLatest = 1024;  ///< calls between trials of the slower side
   Record usual_, rival_;

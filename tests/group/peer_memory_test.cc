@@ -216,8 +216,8 @@ TEST(Contest, FewRunsAreTimedWhileNothingChanges) {
     contest.record(side, side == Side::rival ? microseconds(300) : microseconds(100));
     timed++;
   }
-  EXPECT_GE(timed, 333);
-  EXPECT_LE(timed, 343);
+  EXPECT_GE(timed, 125);
+  EXPECT_LE(timed, 135);
 }
 
 /// A rank that is through with its part before the other begins makes one run of the slower side in ten look short, and others are disturbed now and then.
