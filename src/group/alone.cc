@@ -76,10 +76,10 @@ bool GroupImpl::run_alone(const Call& call) {
     const engine::Bound& plan = p.known->prepared->usual;
     if (plan::needs_shared_buffers(p.requested->place)) refuse_private_buffers(p, plan.plan(), plan.binding);
   }
-  set_clocks(p);
   const auto ended = [&] { return !alone.held(); };
   group::Progress& progress = *parts_.context->progress;
   if (!progress.soon(alone, one_host_, ended)) {
+    set_clocks(p);  // a call that ends before needs none
     alone.check();
     if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended) ==
         group::Progress::Outcome::interrupted) {

@@ -155,12 +155,13 @@ const plan::Algorithm* GroupImpl::requested(const Call& call) {
 void GroupImpl::set_clocks(Pending& p) const {
   p.started = parts_.context->clock.now();
   p.deadline = saturating_add(p.started, p.call.options.timeout.value_or(default_timeout()));
+  p.probe_at = saturating_add(p.started, kStalled);
 }
 
 /// Under the baton: the operation at the head gets its number, its algorithm and its plan.
 bool GroupImpl::begin(Pending& p) {
   p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
-  p.probe_at = saturating_add(parts_.context->clock.now(), kStalled);
+  if (p.completion != nullptr) p.probe_at = saturating_add(parts_.context->clock.now(), kStalled);  // it was queued
   if (const auto tiny = inline_call(p.call, p.requested)) {
     p.tiny =
         std::make_unique<engine::InlineOperation>(*tiny, *parts_.domain, signature_of(p.call, nullptr), p.sequence);
@@ -237,6 +238,7 @@ GroupImpl::Step GroupImpl::step(Pending& p, Status& status, bool checks) {
     if (!let_go(p)) return moved ? Step::moved : Step::nothing;
     // Once the messenger has let go of it, nothing refers to the operation's memory any more.
     parts_.context->messenger->forget(parts_.id, parts_.failure->status());
+    if (p.started == TimePoint{}) set_clocks(p);
     status = annotate(parts_.failure->status(), describe(p), p.started);
     p.operation = nullptr;
     operation_.reset();  // it may keep the caller's memory

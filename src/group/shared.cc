@@ -45,7 +45,7 @@ void GroupImpl::refuse_private_buffers(const Pending& p, const plan::Plan& plan,
 /// Memory that is large, would be reached by peers, and comes back is shared by itself. An operation that has no time to lose does not do that.
 void GroupImpl::adopt_buffers(const Pending& p) const {
   const engine::Bound& shared = p.known->prepared->shared;
-  if (!shared || p.deadline < saturating_add(p.started, std::chrono::seconds(10))) return;
+  if (!shared || p.call.options.timeout.value_or(default_timeout()) < std::chrono::seconds(10)) return;
   ContextImpl& c = *parts_.context;
   const std::uint8_t exposed = shared.plan().exposed[static_cast<std::size_t>(rank())];
   // Who would be helped. With more ranks their helper does too small a part.
