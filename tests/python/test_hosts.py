@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,3 +106,26 @@ def test_a_mismatch_is_told_on_both_hosts(hosts: Hosts) -> None:
     job = launch_on_hosts(differ, hosts, 2)
     for text in job.values():
         assert "1001" in text and "rank 2" in text, job.output
+
+
+def test_hosts_go_with_a_program_that_is_terminated() -> None:
+    """As `timeout` does it to a benchmark."""
+    if (missing := why_no_hosts()) is not None:
+        pytest.skip(f"SKIPPED: {missing}")
+    code = """
+        import signal
+        from harness.hosts import Hosts
+        with Hosts(1) as hosts:
+            print(*hosts.names, flush=True)
+            signal.pause()
+    """
+    program = [sys.executable, "-c", "\n".join(line[8:] for line in code.splitlines())]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        name = process.stdout.readline().strip()
+        namespaces = Path("/run/netns")
+        assert (namespaces / name).exists()
+        process.terminate()
+        assert process.wait(30) == 128 + signal.SIGTERM
+        assert not (namespaces / name).exists()

@@ -10,9 +10,11 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,7 @@ class Hosts:
 
     def __enter__(self) -> Hosts:
         try:
+            self._survive_termination()
             self._make()
         except BaseException:
             self._stack.close()
@@ -68,6 +71,19 @@ class Hosts:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _survive_termination(self) -> None:
+        """SIGTERM, as of `timeout`, ends the process as an exception would: by way of what removes the hosts."""
+        if (
+            threading.current_thread() is not threading.main_thread()
+            or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+        ):
+            return
+
+        def leave(number: int, _: object) -> None:
+            sys.exit(128 + number)
+
+        self._stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, leave))
 
     def _make(self) -> None:
         for name in [self._switch, *self.names]:
