@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -119,13 +120,16 @@ def test_hosts_go_with_a_program_that_is_terminated() -> None:
             print(*hosts.names, flush=True)
             signal.pause()
     """
-    program = [sys.executable, "-c", "\n".join(line[8:] for line in code.splitlines())]
+    program = [sys.executable, "-c", textwrap.dedent(code)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        name = process.stdout.readline().strip()
-        namespaces = Path("/run/netns")
-        assert (namespaces / name).exists()
-        process.terminate()
-        assert process.wait(30) == 128 + signal.SIGTERM
-        assert not (namespaces / name).exists()
+        try:
+            assert process.stdout is not None
+            name = process.stdout.readline().strip()
+            namespaces = Path("/run/netns")
+            assert name and (namespaces / name).exists()
+            process.terminate()
+            assert process.wait(30) == 128 + signal.SIGTERM
+            assert not (namespaces / name).exists()
+        finally:
+            process.kill()  # else a failure would wait for it for ever

@@ -62,7 +62,7 @@ class Hosts:
 
     def __enter__(self) -> Hosts:
         try:
-            self._survive_termination()
+            self._leave_when_terminated()
             self._make()
         except BaseException:
             self._stack.close()
@@ -72,7 +72,7 @@ class Hosts:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _survive_termination(self) -> None:
+    def _leave_when_terminated(self) -> None:
         """SIGTERM, as of `timeout`, ends the process as an exception would: by way of what removes the hosts."""
         if (
             threading.current_thread() is not threading.main_thread()
