@@ -17,6 +17,7 @@ from pathlib import Path
 
 import all_reduce
 import collectives
+import first_calls
 import libraries
 import neighbour
 import network
@@ -26,7 +27,15 @@ import torch_pair
 from figures import Figures
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = (*libraries.NAMES, torch_pair.NAME, collectives.NAME, *network.NAMES, resources.NAME, neighbour.NAME)
+NAMES = (
+    *libraries.NAMES,
+    torch_pair.NAME,
+    collectives.NAME,
+    first_calls.NAME,
+    *network.NAMES,
+    resources.NAME,
+    neighbour.NAME,
+)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -60,7 +69,9 @@ def parse_arguments() -> argparse.Namespace:
         prog="bench/compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "--ranks", type=rank_list, help="numbers of ranks, such as 2,4 (default 2,4,8; other collectives and torch 2,4)"
+        "--ranks",
+        type=rank_list,
+        help="numbers of ranks, such as 2,4 (default 2,4,8; other collectives, first calls and torch 2,4)",
     )
     parser.add_argument("--sizes", type=size_list, help="bytes of the buffer, such as 8,64K,1M,64M")
     parser.add_argument("--rounds", type=int, help="turns of every library (default 5, with --quick 1)")
@@ -151,6 +162,7 @@ def main() -> int:
     figures.reasons |= {name: "left out by --only" for name in NAMES if name not in wanted}
     pairs = measure_torch(args) if torch_pair.NAME in wanted else []
     others = collectives.measure(args) if collectives.NAME in wanted else []
+    first = first_calls.measure(args) if first_calls.NAME in wanted else []
     means = resources.measure(args) if resources.NAME in wanted else []
     beside = neighbour.measure(args) if neighbour.NAME in wanted else []
     sockets = network.measure(args, [name for name in network.NAMES if name in wanted])
@@ -163,6 +175,7 @@ def main() -> int:
         "rows": combine(figures),
         "torch": pairs,
         "collectives": others,
+        "first": first,
         "network": sockets,
         "bars": [figures.row(bar) for bar in all_reduce.BARS],
         "resources": means,
@@ -173,6 +186,7 @@ def main() -> int:
     text = report.to_markdown(result) if all_peers else ""
     text += torch_pair.to_markdown(pairs) if pairs else ""
     text += collectives.to_markdown(others) if others else ""
+    text += first_calls.to_markdown(first) if first else ""
     text += network.to_markdown(sockets) if sockets else ""
     text += resources.to_markdown(means) if means else ""
     text += neighbour.to_markdown(beside) if beside else ""
@@ -180,7 +194,7 @@ def main() -> int:
     print(text)
     missing = report.plot(result, args.out / "bandwidth.png")
     print(f"written: {args.out}/results.json, results.md" + (f"; no plot: {missing}" if missing else ", bandwidth.png"))
-    floors = [*result["bars"], *pairs, *others, *sockets, *means, *beside]
+    floors = [*result["bars"], *pairs, *others, *first, *sockets, *means, *beside]
     return 1 if any(floor["verdict"] == "FAIL" for floor in floors) else 0
 
 

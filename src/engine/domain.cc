@@ -37,6 +37,7 @@ Domain::Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, 
       views_(size, nullptr),
       control_offsets_(size, 0),
       begun_(size, 0),
+      peer_stages_(size),
       seen_done_(size, 0),
       slice_bytes_(slice_bytes),
       ring_(choose_ring(size, slice_bytes)),
@@ -210,6 +211,16 @@ bool Domain::reach_known() const noexcept {
 bool Domain::all_reach() const noexcept {
   return std::all_of(control_.begin(), control_.end(),
                      [](const ControlBlock* c) { return c->reach.value.load() == 2; });
+}
+
+/// A stage that is new is read from one end to the other before long. With many ranks its pages come when they are needed, as most would wait for them in the first operation.
+const std::byte* Domain::find_stage(int q, std::uint64_t offset) noexcept {
+  constexpr std::uint64_t kMappedAtOnce = 16 << 20;  // of all peers: 2 ms
+  if (views_[q] == nullptr) return nullptr;
+  const std::byte* const memory = views_[q]->at(offset, stage_bytes());
+  if (memory != nullptr && stage_bytes() * control_.size() <= kMappedAtOnce) views_[q]->map_now(offset, stage_bytes());
+  peer_stages_[q] = {offset, memory};
+  return memory;
 }
 
 Result<std::byte*> Domain::take_stage(std::uint64_t sequence, bool patient) {

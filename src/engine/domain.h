@@ -249,12 +249,13 @@ class Domain final : private StageHolder {
   /// The operation that took the stage, if it did, has ended well, and `slices` counts it.
   void leave_stage() noexcept;
   /// Rank q's stage at the offset it announced, or nullptr when that is not inside its segment.
-  const std::byte* stage(int q, std::uint64_t offset) const noexcept {
-    return views_[q] ? views_[q]->at(offset, stage_bytes()) : nullptr;
+  const std::byte* stage(int q, std::uint64_t offset) noexcept {
+    return peer_stages_[q].offset == offset ? peer_stages_[q].memory : find_stage(q, offset);
   }
 
  private:
   Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset);
+  const std::byte* find_stage(int q, std::uint64_t offset) noexcept;
   const std::byte* wide_payload(int q, std::uint64_t sequence, const Line& line) const noexcept;
   bool all_left(const std::vector<bool>& gone) const noexcept;
   bool found_begun(int q, std::uint64_t sequence) noexcept;
@@ -277,6 +278,11 @@ class Domain final : private StageHolder {
   std::vector<std::uint64_t> control_offsets_;
   /// By rank, the newest operation that it is known to have begun: its lines are not looked at for that again.
   std::vector<std::uint64_t> begun_;
+  struct PeerStage {
+    std::uint64_t offset = 0;
+    const std::byte* memory = nullptr;
+  };
+  std::vector<PeerStage> peer_stages_;    ///< by rank, where its last one was found
   std::vector<std::uint64_t> seen_done_;  ///< by rank, how many slices it was found to be done with
   int odd_one_ = -1;
   bool untold_ = false;  ///< something was announced or signalled since tell()

@@ -42,6 +42,7 @@ class Contest {
   void watch(Duration took, const Record& favourite) noexcept;
 
   static constexpr std::uint32_t kShortest = 3;                  ///< runs of a trial; the first does not count
+  static constexpr std::uint32_t kShare = 4;                     ///< but at most one run for so many of the faster side
   static constexpr std::uint32_t kTimed = 8;                     ///< of so many runs one is timed,
   static constexpr std::uint32_t kWatched = 8;                   ///< but so many after one that took long
   static constexpr std::uint32_t kSoonest = 32, kLatest = 1024;  ///< calls between trials of the slower side

@@ -45,6 +45,8 @@ class SharedView {
   /// The same for writing: only for memory that its owner has opened to this rank (a buffer that it announced). Mapped at
   /// the first call; nullptr also when the system refuses that. Any thread.
   virtual std::byte* writable(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  /// What lies there, a multiple of 4096 bytes at one, will be read soon. A wish. Any thread.
+  virtual void map_now(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   /// Whether this process may read all of the peer's memory (it was tried). Any thread.
   virtual bool reads_memory() const noexcept = 0;
   /// Copies `bytes` from the peer's address `from` to `to`; 0, or an errno (ESRCH: the peer has ended). Only what the peer has announced. Any thread.

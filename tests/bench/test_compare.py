@@ -117,6 +117,22 @@ def test_a_short_run_writes_what_it_measured(tmp_path: Path) -> None:
     assert "## Bars" in done.stdout
 
 
+def test_first_calls_are_those_of_new_jobs(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = bench("first_calls")
+    job = first.UnisonoFirst(None)
+    job.prepare()
+    assert job.reason == ""
+    for collective in first.ALL:
+        measured = job.run(2, [4096, 1 << 16], 0, collective)
+        assert [(s.ranks, s.bytes) for s in measured] == [(2, 4096), (2, 1 << 16)]
+        assert all(s.time_us > 0 for s in measured)
+    figures = bench("figures").Figures()
+    figures.add("gather", samples(bench, unisono=2, openmpi=3, mpich=1))
+    row = first.judge(figures, "gather", 2, 8)
+    assert (row["speed"], row["verdict"], row["mpich_us"]) == (0.5, "FAIL", 1)
+    assert "| gather | 2 | 8 B | 2.00 | 3.00 | 1.00 | 0.50 | 1 | FAIL |" in first.to_markdown([row])
+
+
 def test_a_neighbour_is_counted_while_ranks_wait(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     neighbour = bench("neighbour")
     monkeypatch.setattr(neighbour, "SECONDS", 0.02)

@@ -71,6 +71,16 @@ TEST(Extents, GiveBackWhatWasTakenAndMerge) {
   EXPECT_EQ(extents.take(1 << 20, 64), 0u) << "all of it is one piece again";
 }
 
+/// Pages of [at, at + bytes) that are mapped in this process.
+std::size_t mapped(const std::byte* at, std::uint64_t bytes) {
+  std::vector<std::uint64_t> pages(bytes / kPage);
+  const Fd map(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  const auto from = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(at) / kPage * sizeof pages[0]);
+  EXPECT_EQ(::pread(map.get(), pages.data(), pages.size() * sizeof pages[0], from),
+            static_cast<ssize_t>(pages.size() * sizeof pages[0]));
+  return static_cast<std::size_t>(std::ranges::count_if(pages, [](std::uint64_t page) { return page >> 63 != 0; }));
+}
+
 /// Remembers what it was asked for, and how many pages were there already.
 class RecordingBinder final : public MemoryBinder {
  public:
@@ -215,6 +225,26 @@ TEST(PeerView, MapsReadOnly) {
   ASSERT_TRUE(at);
   EXPECT_EQ(at[0], std::byte{7});
   EXPECT_DEATH(const_cast<std::byte*>(at)[0] = std::byte{8}, "");
+}
+
+/// A store to a page that is not mapped yet takes longer than a small collective.
+TEST(PeerView, PagesAreMappedAtOnce) {
+  auto segment = make_segment(8 << 20);
+  constexpr std::uint64_t kBytes = 1 << 20;
+  const std::byte* own = segment->base() + segment->allocate(kBytes).value();
+  if (mapped(own, kBytes) == 0) GTEST_SKIP() << "the system has no MADV_POPULATE_WRITE (Linux 5.14)";
+  EXPECT_EQ(mapped(own, kBytes), kBytes / kPage);
+  const std::byte* buffer = segment->base() + segment->allocate_buffer(kBytes).value();
+  EXPECT_EQ(mapped(buffer, kBytes), kBytes / kPage);
+
+  const Fd copy(::fcntl(segment->fd(), F_DUPFD_CLOEXEC, 0));
+  auto view = PeerView::map(copy, segment->bytes(), make_doorbell()).value();
+  const auto offset = static_cast<std::uint64_t>(buffer - segment->base());
+  const std::byte* there = view->at(offset, kBytes);
+  EXPECT_EQ(mapped(there, kBytes), 0u);
+  view->map_now(offset, kBytes);
+  EXPECT_EQ(mapped(there, kBytes), kBytes / kPage);
+  view->map_now(segment->bytes() - kPage, 2 * kPage);  // not inside: nothing happens
 }
 
 TEST(PeerView, SaysWhereItsOwnerWaits) {

@@ -144,8 +144,10 @@ bool Channel::find_ring() noexcept {
   const std::uint64_t bytes = theirs_->ring_bytes.load(std::memory_order_relaxed);
   const std::byte* data = std::has_single_bit(bytes) && bytes <= kMaxRingBytes ? view_->at(offset, bytes) : nullptr;
   corrupt_ = corrupt_ || !data;
-  if (data) reader_.emplace(data, bytes, mine(), *theirs_);
-  return data != nullptr;
+  if (!data) return false;
+  view_->map_now(offset, bytes);
+  reader_.emplace(data, bytes, mine(), *theirs_);
+  return true;
 }
 
 void Channel::publish_read() noexcept {

@@ -7,6 +7,10 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25  // Linux 6.1
 #endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22  // Linux 5.14
+#define MADV_POPULATE_WRITE 23
+#endif
 
 namespace unisono::transport::shm {
 
@@ -44,6 +48,10 @@ std::byte* map_memfd(int fd, std::uint64_t bytes, bool write) noexcept {
 
 std::byte* map_private(std::uint64_t bytes, const std::byte* like) noexcept {
   return reserve(bytes, reinterpret_cast<std::uintptr_t>(like) & (kHugePage - 1), PROT_READ | PROT_WRITE);
+}
+
+void map_now(const std::byte* at, std::uint64_t bytes, bool write) noexcept {
+  ::madvise(const_cast<std::byte*>(at), bytes, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 }
 
 void collapse_to_huge_pages(std::byte* at, std::uint64_t bytes) noexcept { ::madvise(at, bytes, MADV_COLLAPSE); }

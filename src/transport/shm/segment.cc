@@ -104,12 +104,18 @@ void Segment::punch(std::uint64_t offset, std::uint64_t bytes) noexcept {
   if (rc != 0) std::memset(base_ + offset, 0, bytes);  // kept, but zero
 }
 
-Result<std::uint64_t> Segment::allocate(std::uint64_t bytes) { return allocate_aligned(bytes, kPage); }
+Result<std::uint64_t> Segment::allocate(std::uint64_t bytes) {
+  auto offset = allocate_aligned(bytes, kPage);
+  if (offset) map_now(base_ + *offset, bytes, true);
+  return offset;
+}
 
 Result<std::uint64_t> Segment::allocate_buffer(std::uint64_t bytes) {
-  if (bytes < kHugePage) return allocate_aligned(bytes, kPage);
+  if (bytes < kHugePage) return allocate(bytes);
   auto offset = allocate_aligned(bytes, kHugePage);
-  if (offset) collapse_to_huge_pages(base_ + *offset, bytes);
+  if (!offset) return offset;
+  collapse_to_huge_pages(base_ + *offset, bytes);
+  map_now(base_ + *offset, bytes, true);
   return offset;
 }
 
