@@ -1,5 +1,5 @@
 #pragma once
-/// What travels on a link: a header of 64 bytes (24 of a short message), then `length` bytes. Little-endian, as every machine we run on; the
+/// What travels on a link: a header of 64 bytes (24 of a message of up to 4 KiB), then `length` bytes. Little-endian, as every machine we run on; the
 /// handshake refuses others. docs/wire-format.md.
 
 #include <cstddef>
@@ -45,9 +45,9 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 64);
 
-/// The header of a short message, in front of its payload: with both of them a slot of shared memory fits into a cache line.
+/// The header of a short message, in front of its payload: with up to 28 bytes both fit into the cache line that says that something came.
 struct BriefHeader {
-  static constexpr std::size_t kMost = 24;  ///< bytes of payload
+  static constexpr std::size_t kMost = 4096;  ///< bytes of payload
   std::uint32_t magic, length;
   std::uint64_t group, sequence;
 };

@@ -1,4 +1,4 @@
-/// The parts under shared memory: extents, segments, views, rings, and what a broken peer may leave in them.
+/// The parts under shared memory: extents, segments, views, offers.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -13,11 +13,10 @@
 
 #include <algorithm>
 #include <random>
-#include <thread>
 #include <tuple>
 
+#include "segments.h"
 #include "site.h"
-#include "transport/shm/channel.h"
 #include "transport/shm/extents.h"
 #include "transport/shm/offer.h"
 #include "transport/shm/segment.h"
@@ -26,16 +25,9 @@
 namespace unisono::transport::shm {
 namespace {
 
-using test::pattern;
+using test::make_doorbell;
+using test::make_segment;
 
-std::shared_ptr<Segment> make_segment(std::uint64_t bytes) {
-  auto segment = Segment::create(bytes, Logger(LogLevel::off, ""));
-  EXPECT_TRUE(segment.ok()) << segment.status().message();
-  return std::move(segment).value();
-}
-std::shared_ptr<const Fd> make_doorbell() {
-  return std::make_shared<const Fd>(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-}
 std::uint64_t committed(const Segment& segment) {
   struct stat about{};
   ::fstat(segment.fd(), &about);
@@ -259,185 +251,6 @@ TEST(PeerView, SaysWhereItsOwnerWaits) {
   }
 }
 
-/// Two channels face to face without a transport.
-struct Face {
-  explicit Face(std::uint64_t ring) : one(make_segment(16 << 20)), two(make_segment(16 << 20)) {
-    a = Channel::create(one, ring).value();
-    b = Channel::create(two, ring).value();
-    EXPECT_TRUE(a->bind(PeerView::of(two, make_doorbell()), b->block()).ok());
-    EXPECT_TRUE(b->bind(PeerView::of(one, make_doorbell()), a->block()).ok());
-  }
-  ControlBlock& block_of_a() { return *reinterpret_cast<ControlBlock*>(one->base() + a->block()); }
-  ControlBlock& block_of_b() { return *reinterpret_cast<ControlBlock*>(two->base() + b->block()); }
-  static Io write(Channel& channel, std::span<const std::byte> bytes) {
-    const ConstPart part[1] = {bytes};
-    return channel.write(part);
-  }
-  static Io read(Channel& channel, std::span<std::byte> bytes) {
-    const MutablePart part[1] = {bytes};
-    return channel.read(part);
-  }
-  std::shared_ptr<Segment> one, two;
-  std::shared_ptr<Channel> a, b;
-};
-
-TEST(Channel, WrapsAroundAtEveryOffset) {
-  Face face(4096);
-  std::mt19937 random(3);
-  std::uint64_t sent = 0, got = 0;
-  const auto stream = pattern(1 << 20, 8);
-  std::vector<std::byte> in(stream.size());
-  while (got < stream.size()) {
-    const std::size_t out = std::min<std::size_t>(random() % 5000, stream.size() - sent);
-    const Io wrote = Face::write(*face.a, std::span(stream).subspan(sent, out));
-    ASSERT_EQ(wrote.state, Io::State::ok);
-    sent += wrote.bytes;
-    ASSERT_LE(sent - got, 4096u + kSlots * Slot::kBytes);
-    const Io read =
-        Face::read(*face.b, std::span(in).subspan(got, std::min<std::size_t>(random() % 5000, in.size() - got)));
-    ASSERT_EQ(read.state, Io::State::ok);
-    got += read.bytes;
-  }
-  EXPECT_TRUE(in == stream);
-}
-
-/// Short and long writes by turns, and reads that end anywhere: in slots, between them, in the ring behind them.
-TEST(Channel, ShortWritesKeepTheirPlaceAmongLongOnes) {
-  for (unsigned seed = 1; seed <= 20; seed++) {
-    Face face(4096);
-    std::mt19937 random(seed);
-    const auto stream = pattern(1 << 16, seed);
-    std::vector<std::byte> in(stream.size());
-    std::size_t sent = 0, got = 0;
-    while (got < stream.size()) {
-      for (auto i = random() % 12; i > 0; i--) {
-        const std::size_t most = random() % 4 == 0 ? 700 : 2 * Slot::kBytes;
-        sent += Face::write(*face.a, std::span(stream).subspan(sent, std::min(random() % most, stream.size() - sent)))
-                    .bytes;
-      }
-      for (auto i = random() % 12; i > 0; i--) {
-        const std::size_t most = random() % 4 == 0 ? 2000 : 150;
-        got += Face::read(*face.b, std::span(in).subspan(got, std::min(random() % most, in.size() - got))).bytes;
-        ASSERT_TRUE(std::equal(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(got), stream.begin())) << got;
-      }
-      ASSERT_LE(got, sent);
-    }
-  }
-}
-
-/// Whole slots looked at where they lie, or read: what comes is the same stream.
-TEST(Channel, GivesWhatIsInFrontWhereItLies) {
-  std::size_t seen = 0;
-  for (unsigned seed = 1; seed <= 20; seed++) {
-    Face face(4096);
-    std::mt19937 random(seed);
-    const auto stream = pattern(1 << 15, seed);
-    std::vector<std::byte> in;
-    std::array<std::byte, 150> piece;
-    for (std::size_t sent = 0; in.size() < stream.size();) {
-      for (auto i = random() % 6; i > 0; i--) {
-        const std::size_t most = random() % 4 == 0 ? 700 : Slot::kBytes;
-        sent += Face::write(*face.a, std::span(stream).subspan(sent, std::min(random() % most, stream.size() - sent)))
-                    .bytes;
-      }
-      for (auto i = random() % 16; i > 0; i--) {
-        const ConstPart front = face.b->front();
-        if (!front.empty() && random() % 2 == 0) {
-          in.insert(in.end(), front.begin(), front.end());
-          face.b->drop_front();
-          seen++;
-        } else {
-          EXPECT_EQ(front.empty() && in.size() < sent, face.b->front().empty() && face.b->has_other_input());
-          const Io io = Face::read(*face.b, std::span(piece).first(random() % 2 == 0 ? piece.size() : random() % 100));
-          in.insert(in.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(io.bytes));
-        }
-        ASSERT_LE(in.size(), sent);
-        ASSERT_TRUE(std::equal(in.begin(), in.end(), stream.begin())) << in.size();
-      }
-    }
-  }
-  EXPECT_GT(seen, 100u);
-}
-
-TEST(Channel, ShortAndLongWritesOfAnotherThread) {
-  Face face(4096);
-  const auto stream = pattern(1 << 20, 5);
-  std::thread writer([&] {
-    std::mt19937 random(1);
-    for (std::size_t sent = 0; sent < stream.size();)
-      sent += Face::write(*face.a,
-                          std::span(stream).subspan(sent, std::min<std::size_t>(random() % 300, stream.size() - sent)))
-                  .bytes;
-  });
-  std::vector<std::byte> in(stream.size());
-  std::mt19937 random(2);
-  for (std::size_t got = 0; got < in.size();)
-    got +=
-        Face::read(*face.b, std::span(in).subspan(got, std::min<std::size_t>(random() % 300, in.size() - got))).bytes;
-  writer.join();
-  EXPECT_TRUE(in == stream);
-}
-
-TEST(Channel, TakesARingOnlyWhenItWrites) {
-  Face face(1 << 20);
-  EXPECT_LT(face.one->allocated(), 4096u);
-  const auto word = pattern(8, 1);
-  for (std::size_t i = 0; i < kSlots; i++) EXPECT_EQ(Face::write(*face.a, word).bytes, 8u);
-  EXPECT_LT(face.one->allocated(), 4096u) << "short ones have slots";
-  EXPECT_EQ(Face::write(*face.a, word).bytes, 8u);
-  EXPECT_GE(face.one->allocated(), 1u << 20);
-  EXPECT_LT(face.two->allocated(), 4096u);
-}
-
-TEST(Channel, SaysWhenThereIsNoMemoryForItsRing) {
-  Face face(1ull << 26);  // more than the segment
-  const auto word = pattern(Slot::kBytes + 1, 1);
-  const Io io = Face::write(*face.a, word);
-  EXPECT_EQ(io.state, Io::State::failed);
-  EXPECT_EQ(io.error, ENOMEM);
-}
-
-TEST(Channel, DoesNotFollowAPeersNonsense) {
-  std::byte in[200];
-  const auto word = pattern(200, 1);  // too long for a slot
-  for (const std::uint64_t nonsense : {~0ull, 1ull << 40, 200ull + 4096 + 1}) {
-    Face face(4096);
-    ASSERT_EQ(Face::write(*face.a, word).bytes, 200u);
-    face.block_of_a().head.store(nonsense);
-    const Io io = Face::read(*face.b, in);
-    EXPECT_EQ(io.state, Io::State::failed);
-    EXPECT_EQ(io.error, EPROTO);
-    EXPECT_EQ(Face::read(*face.b, in).state, Io::State::failed) << "and stays so";
-  }
-  for (const std::uint64_t nonsense : {201ull, 1ull << 40}) {
-    Face face(4096);
-    ASSERT_EQ(Face::write(*face.a, word).bytes, 200u);
-    face.block_of_b().tail.store(nonsense);
-    const auto much = pattern(8192, 1);
-    EXPECT_EQ(Face::write(*face.a, much).state, Io::State::failed);
-  }
-  for (const std::uint32_t nonsense : {0u, 117u, ~0u}) {
-    Face face(4096);
-    ASSERT_EQ(Face::write(*face.a, std::span(word).first(8)).bytes, 8u);
-    face.block_of_a().slots[0].bytes = nonsense;
-    EXPECT_LE(face.b->front().size(), Slot::kBytes) << nonsense;
-    EXPECT_EQ(Face::read(*face.b, in).state, Io::State::failed) << nonsense;
-  }
-  for (const auto& [offset, bytes] : {std::pair<std::uint64_t, std::uint64_t>{~0ull, 4096},
-                                      {4096, 3000},
-                                      {4096, 1ull << 40},
-                                      {4096, 0},
-                                      {(16ull << 20) - 64, 4096}}) {
-    Face face(4096);
-    face.block_of_a().ring_bytes.store(bytes);
-    face.block_of_a().ring_offset.store(offset);
-    EXPECT_EQ(Face::read(*face.b, in).state, Io::State::failed) << offset << " " << bytes;
-  }
-  auto channel = Channel::create(make_segment(1 << 20), 4096).value();
-  for (const std::uint64_t block : {0ull, 4097ull, 1ull << 20, ~0ull})
-    EXPECT_FALSE(channel->bind(PeerView::of(make_segment(1 << 20), make_doorbell()), block).ok()) << block;
-}
-
 TEST(OfferExchange, RefusesADoorbellThatBlocks) {
   int pair[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
@@ -474,7 +287,7 @@ TEST(OfferExchange, SaysWhenDescriptorsDidNotArrive) {
 }
 
 TEST(OfferExchange, KeepsNoDescriptorsOfAStranger) {
-  const int before = test::open_descriptors();
+  const int before = transport::test::open_descriptors();
   {
     int pair[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
@@ -487,7 +300,7 @@ TEST(OfferExchange, KeepsNoDescriptorsOfAStranger) {
     one.pump(left.get());
     EXPECT_EQ(two.pump(right.get()), OfferExchange::State::failed);
   }
-  EXPECT_EQ(test::open_descriptors(), before);
+  EXPECT_EQ(transport::test::open_descriptors(), before);
 }
 
 }  // namespace

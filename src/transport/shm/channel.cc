@@ -166,9 +166,9 @@ Io Channel::read(std::span<const MutablePart> parts) noexcept {
   std::uint64_t fresh = 0;  // taken from the ring, room not yet given back
   for (MutablePart part : parts) {
     while (!part.empty()) {
-      const bool from_slot = short_reader_->before_slot(read_) == 0;
+      const bool from_lane = short_reader_->before(read_) == 0;
       std::uint64_t n = 0;
-      if (from_slot) {
+      if (from_lane) {
         n = short_reader_->get(part.data(), part.size());
         corrupt_ = n == 0;
       } else if (const auto there = readable(part.size())) {
@@ -203,7 +203,7 @@ void Channel::drop_front() noexcept {
 }
 
 bool Channel::has_other_input() noexcept {
-  if (corrupt_ || ended() || short_reader_->before_slot(read_) == 0) return true;
+  if (corrupt_ || ended() || short_reader_->before(read_) == 0) return true;
   const auto there = readable(1);
   return !there || *there > 0;
 }
@@ -214,8 +214,8 @@ std::optional<std::uint64_t> Channel::readable(std::uint64_t wanted) noexcept {
   const auto there = reader_->available(wanted);
   corrupt_ = !there;
   if (!there) return there;
-  // The ring may have gone on behind a slot: only now is it certain which slot comes next.
-  return std::min({wanted, *there, short_reader_->before_slot(read_)});
+  // The ring may have gone on behind a short write: only now is it certain which one comes next.
+  return std::min({wanted, *there, short_reader_->before(read_)});
 }
 
 void Channel::close() noexcept {

@@ -13,7 +13,7 @@ inline constexpr std::uint64_t kLine = 64;
 inline constexpr std::uint64_t kHeaderBytes = kPage;         ///< the segment's first page; offset 0 is never handed out
 inline constexpr std::uint64_t kMagic = 0x31306f6e6f73696e;  // "nisono01"
 /// Of the layout, and of what ranks work out alike without a word, such as places on stages (engine/stage_ring.h).
-inline constexpr std::uint32_t kVersion = 6;
+inline constexpr std::uint32_t kVersion = 7;
 
 struct SegmentHeader {
   std::uint64_t magic;
@@ -28,15 +28,19 @@ struct SegmentHeader {
 };
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 
-/// A short write beside the ring (lane.h).
-struct Slot {
-  static constexpr std::size_t kBytes = 116;        ///< 52 of them in the first line
-  alignas(kLine) std::atomic<std::uint64_t> stamp;  ///< 1 + where in the stream its bytes begin; 0: never written
-  std::uint32_t bytes;
-  std::byte data[kBytes];
+/// The first line of a short write beside the ring (lane.h); what does not fit into it follows on the next ones.
+struct LaneLine {
+  alignas(kLine) std::atomic<std::uint64_t> stamp;  ///< 1 + where in the stream its bytes begin; 0: not written yet
+  std::uint32_t bytes;                              ///< or kTurn
+  std::byte data[52];
+
+  /// Nothing: the next one is at the lane's beginning.
+  static constexpr std::uint32_t kTurn = 0xffffffff;
 };
-static_assert(sizeof(Slot) == 2 * kLine);
-inline constexpr std::size_t kSlots = 4;
+static_assert(sizeof(LaneLine) == kLine);
+inline constexpr std::size_t kLaneLines = 256;
+/// The most bytes of a short write: 4 KiB behind a frame's header.
+inline constexpr std::size_t kMostInLane = 4096 + 64;
 
 /// One a link and direction of ownership: what the owner says as the writer of its ring and as the reader of the peer's.
 struct ControlBlock {
@@ -47,8 +51,8 @@ struct ControlBlock {
   alignas(kLine) std::atomic<std::uint32_t> closed;  ///< the owner's end of the link is gone
   alignas(kLine) std::atomic<
       std::uint64_t> tail;  ///< bytes ever read out of the peer's ring; not beside head, which prefetchers pair
-  std::atomic<std::uint64_t> slots_read;  ///< of the peer's, ever
-  Slot slots[kSlots];
+  std::atomic<std::uint64_t> lane_read;  ///< lines of the peer's lane, ever
+  LaneLine lane[kLaneLines];
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,

@@ -30,7 +30,7 @@ def committed() -> int:
 
 def talk(world: Group) -> None:
     """Everybody with everybody: message rings belong to processes, not to groups, and are there from then on."""
-    x = np.full(100, world.rank)  # a short message takes no ring
+    x = np.full(1000, world.rank)  # a short message takes no ring
     for distance in range(1, world.size):
         got = np.zeros_like(x)
         work = world.irecv(got, src=(world.rank - distance) % world.size)
