@@ -121,8 +121,10 @@ Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Op
   if (work->completion == nullptr) work->completion = g.parts().context->messenger->sent();
   work->group = impl_;
   work->what = {"send", true, dst, tag, data.size()};
-  work->deadline = g.deadline(o);
-  if (!work->completion->done()) g.track(work->completion);
+  if (!work->completion->done()) {  // what went at once needs no clock
+    work->deadline = g.deadline(o);
+    g.track(work->completion);
+  }
   return Work(std::move(work));
 }
 

@@ -45,6 +45,7 @@ constexpr std::string_view kRulesOfTurns =
     "gather@shm[4]:32K-2M=linear;"
     "gather@shm[5-8]:1K-2M=linear;"
     "scatter@shm[3-4]:192K-8M=linear;"
+    "scatter@shm[5-]:256K-1536K=staged;"  // no contest: all would wait until its judge has had its turn
     // Where buffers are shared, all the same:
     "all_reduce@shm[3]:128-2K=shared;"
     "reduce@shm[3]:8K-=shared;"
