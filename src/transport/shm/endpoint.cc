@@ -18,7 +18,7 @@ namespace unisono::transport::shm {
 
 namespace {
 /// A ring should be larger than the cache next to a core: who writes to lines that still lie in the cache of the peer that read them waits for
-/// that cache. So it is large for the first few links, and smaller for more, so that all rings of a process with 63 of them take 24 MiB.
+/// that cache. So it is large for the first few links, and smaller for more, so that all rings of a process with 63 of them take 21 MiB.
 std::uint64_t ring_bytes(std::uint64_t most, std::size_t links) {
   constexpr std::uint64_t all = 7 << 20, least = 128 << 10;
   return std::clamp(std::bit_floor(all / (links + 1)), std::min(least, most), most);

@@ -106,7 +106,7 @@ void Segment::punch(std::uint64_t offset, std::uint64_t bytes) noexcept {
 
 Result<std::uint64_t> Segment::allocate(std::uint64_t bytes) {
   auto offset = allocate_aligned(bytes, kPage);
-  if (offset) map_now(base_ + *offset, bytes, true);
+  if (offset && bytes >= kPage) map_now(base_ + *offset, bytes, true);
   return offset;
 }
 
