@@ -56,7 +56,7 @@ constexpr std::string_view kRulesOfTurns =
     "gather@shm[4]:128K-=shared;"
     "gather@shm[5-8]:512K-=shared;"
     "all_to_all@shm[3]:128-2K=shared;"
-    "scatter@shm[3-4]:64K-=shared";
+    "scatter@shm[3-]:64K-=shared";
 
 /// By constants that the user set; ContextImpl has refused those that cannot be understood.
 Tuned by_hand(const Config& config, const std::string& topology, const Logger& log) {
