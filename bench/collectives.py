@@ -6,7 +6,7 @@ from argparse import Namespace
 
 import report
 from figures import Bar, Figures, by_turns, turns_of
-from libraries import Limit, Mpi, Ordinary, Peer, Unisono, make_all
+from libraries import Limit, Mpi, Ordinary, Peer, Unisono, make_all, prepare_all
 
 NAME = "collectives"
 ALL = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "send")
@@ -23,10 +23,7 @@ def measure(args: Namespace) -> list[dict]:
     """Every row: medians over rounds of each library, and by how much unisono passes its bars."""
     unisono, limit = Unisono(args.unisono), Limit()
     peers: list[Peer] = [unisono, Ordinary(), *(peer for peer in make_all(args) if isinstance(peer, Mpi))]
-    for peer in [*peers, limit]:
-        peer.prepare()
-        if peer.reason:
-            print(f"{NAME}: {peer.title}: SKIPPED: {peer.reason}", file=sys.stderr)
+    prepare_all([*peers, limit], f"{NAME}: ")
     figures = Figures()
     problems = [
         (collective, ranks)

@@ -153,10 +153,7 @@ def main() -> int:
         return 0
     wanted = args.only.split(",") if args.only else list(NAMES)
     all_peers = [peer for peer in libraries.make_all(args) if peer.name in wanted]
-    for peer in all_peers:
-        peer.prepare()
-        if peer.reason:
-            print(f"{peer.title}: SKIPPED: {peer.reason}", file=sys.stderr)
+    libraries.prepare_all(all_peers)
     machine = report.describe_machine()
     figures = all_reduce.measure(all_peers, args)
     figures.reasons |= {name: "left out by --only" for name in NAMES if name not in wanted}

@@ -9,16 +9,15 @@ import statistics
 import sys
 from argparse import Namespace
 
+import collectives
 import libraries
 import report
 from figures import Bar, Figures
 from libraries import Sample
 
 NAME = "first"
-ALL = ("broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "all_reduce")
-RANKS = (2, 4)
+ALL = (*(name for name in collectives.ALL if name != "send"), "all_reduce")
 SIZES = (4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20)
-PEERS = ("openmpi", "mpich")
 LEAST = 1.0  # times as fast as the better peer
 PROGRAM = "first_calls"
 
@@ -60,13 +59,9 @@ def measure(args: Namespace) -> list[dict]:
     cores = report.describe_machine()["cores"]
     mpich = libraries.Mpi("mpich", "MPICH", [], {})
     peers = [UnisonoFirst(args.unisono), MpiFirst(libraries.openmpi()), MpiFirst(mpich, most_ranks=cores)]
-    figures = Figures()
-    for peer in peers:
-        peer.prepare()
-        if peer.reason:
-            figures.reasons[peer.name] = peer.reason
-            print(f"{NAME}: {peer.title}: SKIPPED: {peer.reason}", file=sys.stderr)
-    problems = [(c, ranks) for c in ALL for ranks in args.ranks or RANKS]
+    libraries.prepare_all(peers, f"{NAME}: ")
+    figures = Figures(reasons={peer.name: peer.reason for peer in peers if peer.reason})
+    problems = [(c, ranks) for c in ALL for ranks in args.ranks or collectives.RANKS]
     for turn in range(args.rounds):
         for collective, ranks in problems:
             print(f"round {turn + 1}/{args.rounds}: first calls of {collective}, {ranks} ranks", file=sys.stderr)
@@ -77,8 +72,8 @@ def measure(args: Namespace) -> list[dict]:
 
 def judge(figures: Figures, collective: str, ranks: int, size: int) -> dict:
     """The row, with its bar."""
-    row = figures.row(Bar(collective, ranks, size, PEERS, LEAST))
-    for name in ("unisono", *PEERS):
+    row = figures.row(Bar(collective, ranks, size, collectives.PEERS, LEAST))
+    for name in ("unisono", *collectives.PEERS):
         if times := figures.of(collective, name, ranks, size):
             row[f"{name}_us"] = round(statistics.median(times), 3)
     return row
@@ -86,7 +81,7 @@ def judge(figures: Figures, collective: str, ranks: int, size: int) -> dict:
 
 def to_markdown(rows: list[dict]) -> str:
     """A table."""
-    names = ("unisono", *PEERS)
+    names = ("unisono", *collectives.PEERS)
     lines = ["# The first calls of a process", ""]
     lines.append("us, the mean of calls 11 to 110 (up to 8 KiB: 101 to 1100) of the slowest rank, medians over jobs.")
     lines += ["", "| call | ranks | bytes | " + " | ".join(report.TITLES[n] for n in names)]

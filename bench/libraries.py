@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,6 +118,14 @@ class Peer:
             self.reason = str(failure)
             print(f"  {self.title} failed: {failure}", file=sys.stderr)
             return []
+
+
+def prepare_all(peers: Iterable[Peer], where: str = "") -> None:
+    """Prepare each; those that are left out are named with their reasons, and with the group that wants them."""
+    for peer in peers:
+        peer.prepare()
+        if peer.reason:
+            print(f"{where}{peer.title}: SKIPPED: {peer.reason}", file=sys.stderr)
 
 
 class Unisono(Peer):

@@ -16,7 +16,7 @@ namespace unisono::group {
 class Contest {
  public:
   enum class Side : std::uint8_t { usual, rival };
-  /// So many runs of the usual side, at least 3, are a trial: stages are stored to in the way that suits these cores only after a while (kernels::SharedStores), and a
+  /// Up to so many runs of the usual side, at least 3, are a trial, fewer in the first ones: stages are stored to in the way that suits these cores only after a while (kernels::SharedStores), and a
   /// side that were given up before would never show what it can.
   explicit Contest(std::uint32_t usual_trial = kShortest) noexcept : usual_trial_(std::max(usual_trial, kShortest)) {}
   /// Who runs next.

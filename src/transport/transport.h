@@ -98,7 +98,7 @@ class SharedSegment {
   virtual ~SharedSegment() = default;
   virtual std::byte* base() noexcept = 0;
   virtual std::uint64_t bytes() const noexcept = 0;  ///< of address space, from base()
-  /// Zeroed, 64-byte aligned memory (4096-aligned from 4096 bytes up), really committed (no SIGBUS later); an offset from base(). An error when the segment or
+  /// Zeroed, 64-byte aligned memory (4096-aligned from 4096 bytes up), really committed (no SIGBUS later) and mapped; an offset from base(). An error when the segment or
   /// the machine's memory is full.
   virtual Result<std::uint64_t> allocate(std::uint64_t bytes) = 0;
   /// The same for callers' data: from 2 MiB up aligned to that, and on huge pages where the system has them.

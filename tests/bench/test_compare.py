@@ -117,7 +117,7 @@ def test_a_short_run_writes_what_it_measured(tmp_path: Path) -> None:
     assert "## Bars" in done.stdout
 
 
-def test_first_calls_are_those_of_new_jobs(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_calls_are_those_of_new_jobs(bench: Any) -> None:
     first = bench("first_calls")
     job = first.UnisonoFirst(None)
     job.prepare()

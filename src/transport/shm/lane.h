@@ -9,6 +9,7 @@
 /// The reader looks at the line where the next one will begin, so before a write shows, the stamp behind it is cleared: what lies there is of an earlier turn.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <span>
