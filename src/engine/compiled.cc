@@ -54,6 +54,7 @@ Compiled compile(plan::Plan plan) {
     const plan::Step& s = plan.steps[i];
     c.places[i] = static_cast<std::uint32_t>(c.lanes.at(s.lane).size());
     c.lanes[s.lane].push_back(i);
+    for (const plan::Ref& to : plan.dst(s)) c.returns |= to.space == plan::Space::stage && to.rank != plan.shape.rank;
     if (plan.joint && s.op == plan::OpCode::reduce) c.joint_reduction = static_cast<std::int32_t>(i);
     if (s.op != plan::OpCode::send && s.op != plan::OpCode::recv) continue;
     // The channel takes the upper bits, so that messages of different channels never share an ordinal.

@@ -214,11 +214,12 @@ bool Domain::all_reach() const noexcept {
 }
 
 /// A stage that is new is read from one end to the other before long. With many ranks its pages come when they are needed, as most would wait for them in the first operation.
-const std::byte* Domain::find_stage(int q, std::uint64_t offset) noexcept {
+std::byte* Domain::find_stage(int q, std::uint64_t offset, bool write) noexcept {
   constexpr std::uint64_t kMappedAtOnce = 16 << 20;  // of all peers: 2 ms
-  const std::byte* const memory = buffer(q, offset, stage_bytes(), false);
-  if (memory != nullptr && stage_bytes() * control_.size() <= kMappedAtOnce) views_[q]->map_now(offset, stage_bytes());
-  peer_stages_[q] = {offset, memory};
+  std::byte* const memory = buffer(q, offset, stage_bytes(), write);
+  if (memory != nullptr && stage_bytes() * control_.size() <= kMappedAtOnce)
+    views_[q]->map_now(offset, stage_bytes(), write);
+  peer_stages_[q] = {offset, memory, write};
   return memory;
 }
 

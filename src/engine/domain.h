@@ -1,5 +1,5 @@
 #pragma once
-/// What the ranks of a group share in memory: a control block and a stage each, which their owner writes and all read.
+/// What the ranks of a group share in memory: a control block and a stage each, which their owner writes and all read (sums may come back to a stage).
 
 #include <atomic>
 #include <cstddef>
@@ -248,14 +248,16 @@ class Domain final : private StageHolder {
   std::uint64_t own_stage_offset() const noexcept { return stage_->offset; }
   /// The operation that took the stage, if it did, has ended well, and `slices` counts it.
   void leave_stage() noexcept;
-  /// Rank q's stage at the offset it announced, or nullptr when that is not inside its segment.
-  const std::byte* stage(int q, std::uint64_t offset) noexcept {
-    return peer_stages_[q].offset == offset ? peer_stages_[q].memory : find_stage(q, offset);
+  /// Rank q's stage at the offset it announced, to be read and, where `write`, to return sums to; nullptr when that is not inside its segment or the
+  /// system refuses it.
+  std::byte* stage(int q, std::uint64_t offset, bool write) noexcept {
+    const PeerStage& last = peer_stages_[q];
+    return last.offset == offset && last.writable >= write ? last.memory : find_stage(q, offset, write);
   }
 
  private:
   Domain(StagePool& stages, int rank, int size, std::int64_t slice_bytes, std::uint64_t control_offset);
-  const std::byte* find_stage(int q, std::uint64_t offset) noexcept;
+  std::byte* find_stage(int q, std::uint64_t offset, bool write) noexcept;
   const std::byte* wide_payload(int q, std::uint64_t sequence, const Line& line) const noexcept;
   bool all_left(const std::vector<bool>& gone) const noexcept;
   bool found_begun(int q, std::uint64_t sequence) noexcept;
@@ -280,7 +282,8 @@ class Domain final : private StageHolder {
   std::vector<std::uint64_t> begun_;
   struct PeerStage {
     std::uint64_t offset = 0;
-    const std::byte* memory = nullptr;
+    std::byte* memory = nullptr;
+    bool writable = false;  ///< then it is read there, too
   };
   std::vector<PeerStage> peer_stages_;    ///< by rank, where its last one was found
   std::vector<std::uint64_t> seen_done_;  ///< by rank, how many slices it was found to be done with

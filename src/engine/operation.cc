@@ -165,7 +165,7 @@ bool Operation::announce() {
     if (*stage == nullptr) return announced_ = false;
     me.stage = *stage;
     mine.stage = domain.own_stage_offset();
-    if (domain.stores().around()) mine.flags |= Whereabouts::kStagesAround;
+    if (domain.stores().around() && !bound_->compiled->returns) mine.flags |= Whereabouts::kStagesAround;
   }
   if (shared_open_) open_buffers(mine);
   if (request_.rival_runs) mine.flags |= Whereabouts::kRival;

@@ -103,7 +103,7 @@ class Operation final : public Running {
   /// What a rank has announced.
   struct Peer {
     bool arrived = false;
-    const std::byte* stage = nullptr;
+    std::byte* stage = nullptr;
     Whereabouts where;
     std::byte *in = nullptr, *out = nullptr;  ///< its buffers, once a shared plan was decided on
   };

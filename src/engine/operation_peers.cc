@@ -24,7 +24,15 @@ bool Operation::peer_arrived(int q) {
     return false;
   }
   std::memcpy(&peer.where, line->payload, sizeof peer.where);
-  peer.stage = peer.where.stage != 0 ? ground_.domain->stage(q, peer.where.stage) : nullptr;
+  peer.stage = nullptr;
+  if (peer.where.stage != 0) {
+    peer.stage = ground_.domain->stage(q, peer.where.stage, bound_->compiled->returns);
+    if (peer.stage == nullptr) {
+      fail(Status::internal(
+          fmt::format("cannot map rank {}'s stage: is memory or the number of mappings at its limit?", q)));
+      return false;
+    }
+  }
   peer.arrived = true;
   return true;
 }

@@ -26,7 +26,8 @@
 /// Slices. The engine may cut every block into K slices and run the same plan for each, up to `window` of them at once,
 /// oldest first; scratch and stage have a copy for each slice in flight. Nothing in a plan depends on K.
 ///
-/// Staged plans (shared memory). STAGE(q) is memory that rank q alone writes and every rank of the group reads.
+/// Staged plans (shared memory). STAGE(q) is memory that rank q writes and every rank of the group reads; a reduce may also put its result back
+/// on another rank's stage, over an operand that it has read there.
 /// signal(c) publishes all that this rank did before it on this slice; wait(q, c) returns when rank q has signalled c on
 /// the same slice. A plan signals each of its channels exactly once, on all ranks alike. There is an implicit last
 /// signal "done" behind the plan, and an implicit wait for the "done" of all ranks on the slice that used the same stage
@@ -79,7 +80,7 @@ enum class OpCode : std::uint8_t {
   recv,    ///< one message from `peer` into the destinations, in order
   copy,    ///< dst[0] = src[0]
   put,     ///< a copy whose destination is this rank's own stage, or another rank's output
-  get,     ///< a copy whose source is another rank's stage or input
+  get,     ///< a copy whose source is a stage or another rank's input
   reduce,  ///< every dst = src[0] op src[1] op ... (a left fold in this order); destinations may be sources
   signal,  ///< publish on `channel` (staged plans)
   wait     ///< until `peer` has signalled `channel` on this slice (staged plans)

@@ -14,11 +14,12 @@ namespace unisono::plan {
 namespace {
 
 // The built-in table. Where the limits come from:
-//   one shot or two    the extra additions of one shot against one more signal and wait (0.5 to 1 us at 10 GB/s); a reduce's
-//                      others need not wait at all in one shot: twice as fast where ranks share cores, so it goes further there
+//   one shot or two    the extra additions of one shot against one more signal and wait: measured with a core for each rank, as is all of
+//                      shared memory here; where ranks take turns, rules of their own follow (group/tuned.cc)
+//   staged_return      lines that go to and fro between two caches: twice as many bytes to write as with sums on one stage, which pays up to 4 ranks
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
-//   shared             copies less than staged, but who writes to others waits for all to have begun: measured on two cores (`unisono bench --tune`)
+//   shared             copies less than staged, but who writes to others waits for all to have begun
 //   shared_by_owner    reads a block from memory once, where shared reads it once a rank: from where all outputs do not fit into caches
 //   single_copy        from where it wins between cores that share no cache; in a group it runs only while it is faster (group/contest.h)
 //   hierarchical       a link between hosts is slower than memory: what goes over it counts; with two hosts of two, few messages do
@@ -27,10 +28,11 @@ namespace {
 //   staged_nodes       from where more cores read over a link between NUMA nodes than it feeds: simulated, docs/design/0010-numa.md
 //   Bruck              blocks of at most 256 bytes between 8 ranks or more
 constexpr std::string_view kBuiltIn =
-    "all_reduce@shm[1-2]:0-64K=staged_one_shot,64K-=staged_two_shot;"
-    "all_reduce@shm[3-4]:0-32K=staged_one_shot,32K-=staged_two_shot;"
-    "all_reduce@shm[5-8]:0-4K=staged_one_shot,4K-=staged_two_shot;"
-    "all_reduce@shm[9-]:0-2K=staged_one_shot,2K-=staged_two_shot;"
+    "all_reduce@shm[1-2]:0-8K=staged_one_shot,8K-=staged_return;"
+    "all_reduce@shm[3]:0-32K=staged_one_shot,32K-=staged_return;"
+    "all_reduce@shm[4]:0-4K=staged_one_shot,4K-=staged_return;"
+    "all_reduce@shm[5-8]:0-2K=staged_one_shot,2K-=staged_two_shot;"
+    "all_reduce@shm[9-]:0-1K=staged_one_shot,1K-=staged_two_shot;"
     "all_reduce@net[1-2]:0-768K=recursive_doubling,768K-=ring;"
     "all_reduce@net[3-4]:0-32K=recursive_doubling,32K-4M=circulant,4M-=ring;"
     "all_reduce@net[5-8]:0-64K=recursive_doubling,64K-1M=circulant,1M-=ring;"
@@ -70,32 +72,19 @@ constexpr std::string_view kBuiltIn =
     "broadcast@nodes[17-]:64K-=staged_nodes;"
     "all_gather@nodes[16-]:64K-=staged_nodes;"
     "reduce_scatter@nodes[16-]:64K-=staged_nodes;"
-    "all_reduce@shm[1-3]:2K-=shared;"
-    "all_reduce@shm[4-8]:8K-=shared;"
-    "all_reduce@shm[9-]:32K-=shared;"
-    "reduce@shm[1-2]:2K-=shared;"
-    "reduce@shm[3]:8K-=shared;"
-    "reduce@shm[4]:32K-=shared;"
-    "reduce@shm[5-]:16K-=shared;"
-    "broadcast@shm[1-2]:2K-=shared;"
-    "broadcast@shm[3]:64K-=shared;"
-    "broadcast@shm[4]:96K-=shared;"
-    "broadcast@shm[5-]:256K-=shared;"
-    "all_gather@shm[1-3]:2K-=shared;"
-    "all_gather@shm[4]:8K-=shared;"
-    "all_gather@shm[5-]:64K-=shared;"
+    "all_reduce@shm:2K-=shared;"
+    "reduce@shm:2K-=shared;"
+    "broadcast@shm[1-4]:2K-=shared;"
+    "broadcast@shm[5-8]:8K-=shared;"
+    "broadcast@shm[9-]:16K-=shared;"
+    "all_gather@shm[1-4]:2K-=shared;"
+    "all_gather@shm[5-]:4K-=shared;"
     "all_gather@shm[3-]:8M-=shared_by_owner;"
-    "reduce_scatter@shm[1-3]:2K-=shared;"
-    "reduce_scatter@shm[4]:8K-=shared;"
-    "reduce_scatter@shm[5-]:64K-=shared;"
-    "gather@shm[1-2]:2K-=shared;"
-    "gather@shm[3-4]:64K-=shared;"
-    "gather@shm[5-]:128K-=shared;"
-    "scatter@shm[1-2]:2K-=shared;"
-    "scatter@shm[3-]:64K-=shared;"
-    "all_to_all@shm[1-3]:2K-=shared;"
-    "all_to_all@shm[4]:8K-=shared;"
-    "all_to_all@shm[5-]:16K-=shared;"
+    "reduce_scatter@shm:2K-=shared;"
+    "gather@shm:2K-=shared;"
+    "scatter@shm[1-4]:2K-=shared;"
+    "scatter@shm[5-]:8K-=shared;"
+    "all_to_all@shm:2K-=shared;"
     "all_reduce@shm:128K-=single_copy;"
     "reduce@shm[1-2]:4K-=single_copy;"
     "broadcast@shm[1-2]:4K-=single_copy;"
@@ -104,9 +93,10 @@ constexpr std::string_view kBuiltIn =
     "reduce_scatter@shm[1-2]:16K-=single_copy;"
     "reduce_scatter@shm[3-]:128K-=single_copy;"
     "gather@shm[1-2]:4K-=single_copy;"
-    "gather@shm[3-]:512K-=single_copy;"
+    "gather@shm[3-]:64K-=single_copy;"
     "scatter@shm[1-2]:4K-=single_copy;"
-    "scatter@shm[3-]:256K-=single_copy;"
+    "scatter@shm[3-4]:16K-=single_copy;"
+    "scatter@shm[5-]:64K-=single_copy;"
     "all_to_all@shm[1-2]:16K-=single_copy;"
     "all_to_all@shm[3-4]:64K-=single_copy;"
     "all_to_all@shm[5-]:128K-=single_copy;"

@@ -20,7 +20,8 @@ std::int64_t blocks_moved(const Plan& plan) {
       for (const Ref& ref : plan.src(step)) blocks += ref.count;
     } else if (step.op == OpCode::get || step.op == OpCode::reduce) {
       for (const Ref& ref : plan.src(step)) blocks += has_owner(ref.space) ? ref.count : 0;
-      for (const Ref& ref : plan.dst(step)) blocks += is_peer(ref.space) ? ref.count : 0;
+      for (const Ref& ref : plan.dst(step))
+        blocks += has_owner(ref.space) && ref.rank != plan.shape.rank ? ref.count : 0;
     }
   }
   return blocks;

@@ -168,7 +168,9 @@ class StructureCheck {
     for (const Ref& ref : plan_.dst(step)) {
       if (ref.space == Space::in || ref.space == Space::peer_in)
         fault(Fault::writes_input, fmt::format("writes to {}, but the input belongs to the caller", to_text(ref)));
-      if (ref.space == Space::stage) expect(ref.rank == rank_, "writes to the stage of another rank");
+      if (ref.space == Space::stage)
+        expect(ref.rank == rank_ || returns(step, ref),
+               "writes to the stage of another rank what is no sum of what lies there");
       if (step.op == OpCode::put)
         expect(ref.space == Space::stage || ref.space == Space::peer_out,
                "a put goes to the own stage or to another rank's output");
@@ -176,13 +178,17 @@ class StructureCheck {
     }
     for (const Ref& ref : plan_.src(step)) {
       if (step.op == OpCode::get)
-        expect((ref.space == Space::stage && ref.rank != rank_) || is_peer(ref.space),
-               "a get comes from another rank's stage or buffer");
+        expect(has_owner(ref.space), "a get comes from a stage or from another rank's buffer");
       if (step.op == OpCode::send) expect(!has_owner(ref.space), "a message cannot come from another's memory");
       expect_exposed(ref);
     }
     if (step.op != OpCode::recv) return;
     for (const Ref& ref : plan_.dst(step)) expect(!has_owner(ref.space), "a message cannot go to another's memory");
+  }
+
+  // Whether it puts a result back where an operand lay.
+  bool returns(const Step& step, const Ref& dst) const {
+    return step.op == OpCode::reduce && std::ranges::find(plan_.src(step), dst) != plan_.src(step).end();
   }
 
   std::int32_t extent(const Ref& ref, std::int32_t offset) const {

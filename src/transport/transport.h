@@ -35,18 +35,18 @@ using ConstPart = std::span<const std::byte>;
 using MutablePart = std::span<std::byte>;
 
 /// Memory of another process (or thread) on this host, mapped read-only here: single writer, many readers. Buffers that their
-/// owner opens for a while are the exception, through writable().
+/// owner opens for a while are the exception, and stages to which sums are returned, through writable().
 /// Offsets and lengths come from the peer and are not trusted: at() checks them.
 class SharedView {
  public:
   virtual ~SharedView() = default;
   /// The `bytes` at `offset` of the peer's segment, or nullptr when they are not inside it. Valid as long as this view. Any thread.
   virtual const std::byte* at(std::uint64_t offset, std::uint64_t bytes) const noexcept = 0;
-  /// The same for writing: only for memory that its owner has opened to this rank (a buffer that it announced). Mapped at
+  /// The same for writing: only for memory that its owner has opened to this rank (a buffer or a stage that it announced). Mapped at
   /// the first call; nullptr also when the system refuses that. Any thread.
   virtual std::byte* writable(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
-  /// What lies there, a multiple of 4096 bytes at one, will be read soon. A wish. Any thread.
-  virtual void map_now(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  /// What lies there, a multiple of 4096 bytes at one, will be read soon, or, where `write`, also written through writable(). A wish. Any thread.
+  virtual void map_now(std::uint64_t offset, std::uint64_t bytes, bool write) noexcept = 0;
   /// Whether this process may read all of the peer's memory (it was tried). Any thread.
   virtual bool reads_memory() const noexcept = 0;
   /// Copies `bytes` from the peer's address `from` to `to`; 0, or an errno (ESRCH: the peer has ended). Only what the peer has announced. Any thread.

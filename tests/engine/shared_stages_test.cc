@@ -53,7 +53,10 @@ class SharedStages {
     const auto draw = m.sequence * 7 + static_cast<std::uint64_t>(g) * 3;
     const bool broadcast = broadcasts && draw % 3 == 0;
     const Collective collective = broadcast ? Collective::broadcast : Collective::all_reduce;
-    const char* name = broadcast ? "staged" : draw % 3 == 1 ? "staged_one_shot" : "staged_two_shot";
+    const char* name = broadcast       ? "staged"
+                       : draw % 3 == 1 ? "staged_one_shot"
+                       : draw % 2 == 0 ? "staged_two_shot"
+                                       : "staged_return";
     m.data.assign((draw * 37) % 1500, value(g, r, m.sequence));
     m.expected = value(g, 0, m.sequence);
     for (int q = 1; q < ranks() && !broadcast; q++) m.expected += value(g, q, m.sequence);

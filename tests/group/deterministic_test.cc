@@ -41,7 +41,8 @@ TEST(Deterministic, BitsDoNotDependOnSizeBucketsOrPlace) {
                                                                    {20000, "direct"},
                                                                    {333, "direct"},
                                                                    {4096, "staged_one_shot"},
-                                                                   {20000, "staged_two_shot"}}) {
+                                                                   {20000, "staged_two_shot"},
+                                                                   {20000, "staged_return"}}) {
           const auto parts = reduce(bucket, algorithm);
           ASSERT_EQ(0, std::memcmp(whole.data(), parts.data(), whole.size() * sizeof(float)))
               << "buckets of " << bucket << " " << algorithm;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+#include <tuple>
+
 #include "group/tuned.h"
 #include "plan/registry.h"
 #include "plan/select.h"
@@ -37,6 +40,33 @@ TEST(RulesOfTurns, LargeSharedBuffersAreUsedWhereTheyLie) {
         const plan::Algorithm* chosen = selector(static_cast<std::size_t>(ranks), 2).choose(q);
         EXPECT_EQ(chosen->name, "shared") << name_of(collective) << " of " << ranks << " ranks, " << bytes;
       }
+}
+
+/// With a core for each rank shared buffers win from 2 to 16 KiB on; where ranks take turns, only much later.
+TEST(RulesOfTurns, SmallSharedBuffersAreUsedWhereRanksHaveCoresOfTheirOwn) {
+  const std::tuple<Collective, int, std::int64_t, std::string_view> cases[] = {
+      {Collective::all_reduce, 4, 4 << 10, "staged_one_shot"},
+      {Collective::all_reduce, 8, 16 << 10, "staged_one_shot"},
+      {Collective::all_reduce, 16, 16 << 10, "staged_one_shot"},
+      {Collective::reduce, 4, 16 << 10, "staged_one_shot"},
+      {Collective::reduce, 8, 64 << 10, "staged_one_shot"},
+      {Collective::reduce, 16, 8 << 10, "staged"},
+      {Collective::broadcast, 4, 64 << 10, "staged"},
+      {Collective::broadcast, 16, 128 << 10, "staged"},
+      {Collective::all_gather, 8, 32 << 10, "staged"},
+      {Collective::reduce_scatter, 8, 32 << 10, "staged"},
+      {Collective::gather, 3, 32 << 10, "staged"},
+      {Collective::gather, 8, 128 << 10, "linear"},
+      {Collective::scatter, 4, 32 << 10, "staged"},
+      {Collective::all_to_all, 8, 8 << 10, "staged"},
+  };
+  for (const auto& [collective, ranks, bytes, in_turns] : cases) {
+    plan::Question q = question(collective, ranks, bytes);
+    q.shared_buffers = true;
+    EXPECT_EQ(selector(16, 16).choose(q)->name, "shared")
+        << name_of(collective) << ", " << ranks << " ranks, " << bytes;
+    EXPECT_EQ(selector(16, 2).choose(q)->name, in_turns) << name_of(collective) << ", " << ranks << " ranks, " << bytes;
+  }
 }
 
 TEST(RulesOfTurns, AScatterOfManyRanksHasAContestOnlyWhereTheKernelMayWin) {

@@ -227,6 +227,27 @@ TEST(PlantedMistakes, EarlyReuseOfAStageIsARace) {
   EXPECT_TRUE(report.has(Fault::race)) << report.text();
 }
 
+TEST(PlantedMistakes, OnlySumsGoBackToAnotherRanksStage) {
+  auto plans = plans_of(Collective::all_reduce, "staged_return", 3);
+  EXPECT_EQ(verify(plans).text(), "");
+  destination(plans[1], find_step(plans[1], OpCode::put)) = PlanBuilder::stage(2, 2);
+  expect_fault(plans, Fault::malformed, "rank 1 step 0 (put stage@2[2] = in[2]): writes to the stage of another rank");
+
+  plans = plans_of(Collective::all_reduce, "staged_return", 3);
+  destination(plans[1], find_step(plans[1], OpCode::reduce), 2) = PlanBuilder::stage(2, 0);  // it has read [1] there
+  expect_fault(plans, Fault::malformed, "writes to the stage of another rank what is no sum of what lies there");
+}
+
+TEST(PlantedMistakes, ASumThatGoesBackTooEarlyOrIsTakenTooEarlyIsARace) {
+  auto plans = plans_of(Collective::all_reduce, "staged_return", 3);
+  erase_step(plans[0], find_step(plans[0], OpCode::wait, 0));
+  expect_fault(plans, Fault::race, "no signal orders them");
+
+  plans = plans_of(Collective::all_reduce, "staged_return", 3);
+  erase_step(plans[0], find_step(plans[0], OpCode::wait, 2));  // the first one for sums
+  expect_fault(plans, Fault::race, "no signal orders them");
+}
+
 TEST(PlantedMistakes, NextSliceMustNotEnterTheStageBeforeAllAreDone) {
   std::vector<Plan> unrolled;
   Unrolling how{2, 1, false};

@@ -115,7 +115,7 @@ TEST(Nodes, RulesForNodesAreText) {
   q.ranks = 4;
   q.bytes = 1 << 20;
   const auto forced = *Selector::parse("all_reduce:0-=staged_nodes");
-  EXPECT_EQ(forced.choose(q)->name, "staged_two_shot");
+  EXPECT_EQ(forced.choose(q)->name, "staged_return");
   EXPECT_THAT(forced.explain(q).reason, testing::HasSubstr("it needs several NUMA nodes"));
 }
 

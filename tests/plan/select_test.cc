@@ -31,10 +31,10 @@ Question question(Collective collective, std::int32_t ranks, std::int64_t bytes,
 
 TEST(Selector, OneShotForSmallVectorsInSharedMemoryAndLessOfItForMoreRanks) {
   const Selector s = table();
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 64 * 1024 - 1))->name, "staged_one_shot");
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 64 * 1024))->name, "staged_two_shot");
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 2 * 1024 - 1))->name, "staged_one_shot");
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 2 * 1024))->name, "staged_two_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 8 * 1024 - 1))->name, "staged_one_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 8 * 1024))->name, "staged_return");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 1024 - 1))->name, "staged_one_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 1024))->name, "staged_two_shot");
 }
 
 TEST(Selector, SharedBuffersAreUsedWhereTheyAre) {
@@ -109,12 +109,12 @@ TEST(Selector, ALaterRuleWins) {
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, 5000))->name, "recursive_doubling");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, 5000, false))->name, "circulant");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, 10'000))->name, "ring");
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, 1 << 20))->name, "staged_two_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, 1 << 20))->name, "staged_return");
 }
 
 TEST(Selector, RangesOfRanks) {
   const Selector s = table("all_reduce[3-4]:0-=binomial;all_reduce[6-]:0-=circulant;all_reduce@shm[5]:0-=ring");
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 1 << 20))->name, "staged_two_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 1 << 20))->name, "staged_return");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 3, 1 << 20))->name, "binomial");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 4, 1 << 20))->name, "binomial");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 5, 1 << 20))->name, "ring");

@@ -234,9 +234,14 @@ TEST(PeerView, PagesAreMappedAtOnce) {
   const auto offset = static_cast<std::uint64_t>(buffer - segment->base());
   const std::byte* there = view->at(offset, kBytes);
   EXPECT_EQ(mapped(there, kBytes), 0u);
-  view->map_now(offset, kBytes);
+  view->map_now(offset, kBytes, false);
   EXPECT_EQ(mapped(there, kBytes), kBytes / kPage);
-  view->map_now(segment->bytes() - kPage, 2 * kPage);  // not inside: nothing happens
+  const std::byte* written = view->writable(offset, kBytes);
+  EXPECT_EQ(mapped(written, kBytes), 0u);
+  view->map_now(offset, kBytes, true);
+  EXPECT_EQ(mapped(written, kBytes), kBytes / kPage);
+  view->map_now(segment->bytes() - kPage, 2 * kPage, false);  // not inside: nothing happens
+  view->map_now(segment->bytes() - kPage, 2 * kPage, true);
 }
 
 TEST(PeerView, SaysWhereItsOwnerWaits) {

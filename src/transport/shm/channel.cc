@@ -145,7 +145,7 @@ bool Channel::find_ring() noexcept {
   const std::byte* data = std::has_single_bit(bytes) && bytes <= kMaxRingBytes ? view_->at(offset, bytes) : nullptr;
   corrupt_ = corrupt_ || !data;
   if (!data) return false;
-  view_->map_now(offset, bytes);
+  view_->map_now(offset, bytes, false);
   reader_.emplace(data, bytes, mine(), *theirs_);
   return true;
 }

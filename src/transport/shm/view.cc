@@ -98,8 +98,10 @@ std::byte* PeerView::writable(std::uint64_t offset, std::uint64_t bytes) noexcep
   return writable_ == nullptr ? nullptr : writable_ + offset;
 }
 
-void PeerView::map_now(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  if (!owner_ && at(offset, bytes) != nullptr) shm::map_now(base_ + offset, bytes, false);
+void PeerView::map_now(std::uint64_t offset, std::uint64_t bytes, bool write) noexcept {
+  if (owner_) return;
+  const std::byte* const there = write ? writable(offset, bytes) : at(offset, bytes);
+  if (there != nullptr) shm::map_now(there, bytes, write);
 }
 
 int PeerView::read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {

@@ -29,7 +29,7 @@ class PeerView final : public SharedView {
 
   const std::byte* at(std::uint64_t offset, std::uint64_t bytes) const noexcept override;
   std::byte* writable(std::uint64_t offset, std::uint64_t bytes) noexcept override;
-  void map_now(std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  void map_now(std::uint64_t offset, std::uint64_t bytes, bool write) noexcept override;
   bool reads_memory() const noexcept override { return owner_ != nullptr || process_ != 0; }
   int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept override;
   std::uint64_t address_of(std::uint64_t offset) const noexcept override;
