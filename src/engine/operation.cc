@@ -199,10 +199,17 @@ bool Operation::start_slices() {
   return moved;
 }
 
+/// Where sums are returned no core waits until another one has let go of a line, so lines need not have left the caches before they are written again.
+constexpr std::uint64_t kReturning = 1 << 20;
+
 /// Whether the place of the next slice is free: everybody is done with what lay there before.
 bool Operation::has_place(std::uint64_t global) {
-  if (!place_)
-    place_ = ground_.domain->ring().take(global, plan().stage_extent.size() * static_cast<std::uint64_t>(slice_bytes_));
+  if (!place_) {
+    const std::uint64_t bytes = plan().stage_extent.size() * static_cast<std::uint64_t>(slice_bytes_);
+    StageRing& ring = ground_.domain->ring();
+    place_ = bound_->compiled->returns ? ring.take(global, bytes, std::max(kReturning, 2 * bytes))
+                                       : ring.take(global, bytes);
+  }
   if (place_->free_after == 0) return true;
   for (int q = 0; q < ground_.size; q++)
     if (!ground_.domain->known_done(q, place_->free_after)) return false;

@@ -62,7 +62,7 @@ bool Operation::act_copy(const Slot& slot, const Action& action) {
   if (to == from) return true;
   if (into.space == Space::stage && !bound_->compiled->returns)
     ground_.domain->stores().copy(to, from, action.bytes);
-  else if (source.space == Space::stage)
+  else if (source.space == Space::stage || into.space == Space::stage)
     kernels::fetch(to, from, action.bytes);
   else
     kernels::copy(to, from, action.bytes);

@@ -160,8 +160,8 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
       if (plan.joint && steps.size() == 1 && piece_.at == 0 && offer(slot, step)) return run_offered();
       if (from.peer < 0 && d.space == Space::stage && !bound_->compiled->returns)
         ground_.domain->stores().copy(to.data + piece_.at, from.data + piece_.at, now);
-      else if (from.peer < 0 && s.space == Space::stage)
-        kernels::fetch(to.data + piece_.at, from.data + piece_.at, now, large_);
+      else if (from.peer < 0 && (s.space == Space::stage || d.space == Space::stage))
+        kernels::fetch(to.data + piece_.at, from.data + piece_.at, now, large_ && d.space != Space::stage);
       else if (from.peer < 0)
         copy(to.data + piece_.at, from.data + piece_.at, now, large_, copies_);
       else if (!fetch(to.data + piece_.at, from, piece_.at, now))

@@ -4,7 +4,7 @@
 
 namespace unisono::engine {
 
-StageRing::Place StageRing::take(std::uint64_t slice, std::uint64_t bytes) {
+StageRing::Place StageRing::take(std::uint64_t slice, std::uint64_t bytes, std::uint64_t within) {
   constexpr std::uint64_t kLine = 64, kShort = 4 << 10, kGap = 1 << 10, kFew = 16;
   Place place;
   const auto release_oldest = [&] {
@@ -13,7 +13,8 @@ StageRing::Place StageRing::take(std::uint64_t slice, std::uint64_t bytes) {
   };
   bytes = (bytes + kLine - 1) / kLine * kLine;
   if (bytes == 0) return place;
-  if (next_ + bytes > bytes_) {  // what is left at the end is too small: whoever lies there is the oldest
+  if (next_ + bytes >
+      std::min(within, bytes_)) {  // what is left at the end is too small: whoever lies there is the oldest
     while (!taken_.empty() && taken_.front().begin >= next_) release_oldest();
     next_ = 0;
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 
 namespace unisono::engine {
 
@@ -20,8 +21,9 @@ class StageRing {
     std::uint64_t free_after = 0;  ///< it is free once all ranks are done with so many slices; 0: it is
   };
   std::uint64_t bytes() const noexcept { return bytes_; }
-  /// For slice number `slice`, larger than any before; `bytes` of at most bytes().
-  Place take(std::uint64_t slice, std::uint64_t bytes);
+  /// For slice number `slice`, larger than any before; `bytes` of at most bytes(). It lies within the first `within` bytes of the stage, at least as many.
+  Place take(std::uint64_t slice, std::uint64_t bytes,
+             std::uint64_t within = std::numeric_limits<std::uint64_t>::max());
 
  private:
   struct Taken {

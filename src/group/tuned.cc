@@ -40,6 +40,7 @@ constexpr std::string_view kRulesOfTurns =
     "all_reduce@net[5-8]:0-1536K=binomial;"
     "all_reduce@net[9-]:0-2M=binomial,2M-=ring;"
     "all_reduce@shm[4-]:0-32K=staged_one_shot;"
+    "all_reduce@shm[7-8]:32K-=staged_two_shot;"
     "reduce@shm[3]:2K-8K=staged_one_shot;"
     "reduce@shm[3-4]:128K-=staged_one_shot;"
     "reduce@shm[4]:2K-32K=staged_one_shot;"
@@ -60,9 +61,11 @@ constexpr std::string_view kRulesOfTurns =
     "scatter@shm[5-]:256K-1536K=staged;"  // no contest: all would wait until its judge has had its turn
     "all_to_all@shm[4]:2K-8K=staged;"
     "all_to_all@shm[5-]:2K-16K=staged;"
-    // Where buffers are shared, all the same:
+    // Where buffers are shared or the kernel may copy, all the same:
     "all_reduce@shm[3]:128-2K=shared;"
     "all_reduce@shm[4]:8K-=shared;"
+    "all_reduce@shm[7-8]:32K-=shared;"
+    "all_reduce@shm[7-8]:128K-=single_copy;"
     "reduce@shm[3]:8K-=shared;"
     "reduce@shm[4]:32K-=shared;"
     "reduce@shm[5-8]:96K-=shared;"

@@ -53,7 +53,7 @@ void reduce_reference(const Reduce& what, std::span<void* const> dst, std::span<
 /// from front to back, or at several places at once where `far`: which of the two is faster depends on the machine.
 void copy(void* dst, const void* src, std::size_t bytes, bool around = false, bool far = false) noexcept;
 
-/// copy() from what another core has written just now, and writes again and again; `around` is about dst only. How it is read tells how long that core's next stores take (copy.cc).
+/// copy() from what another core has written just now, and writes again and again, or to what another one has; `around` is about dst only. How it is read tells how long that core's next stores take (copy.cc).
 void fetch(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;
 
 /// Which set is in use: "avx512", "avx2", "sse4", "neon", "scalar". UNISONO_KERNELS=NAME forces one that the processor

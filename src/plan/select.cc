@@ -16,7 +16,7 @@ namespace {
 // The built-in table. Where the limits come from:
 //   one shot or two    the extra additions of one shot against one more signal and wait: measured with a core for each rank, as is all of
 //                      shared memory here; where ranks take turns, rules of their own follow (group/tuned.cc)
-//   staged_return      lines that go to and fro between two caches: twice as many bytes to write as with sums on one stage, which pays up to 4 ranks
+//   staged_return      lines that go to and fro between two caches: more bytes to write than with sums on one stage, which pays up to 8 ranks
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
 //   shared             copies less than staged, but who writes to others waits for all to have begun
@@ -31,7 +31,7 @@ constexpr std::string_view kBuiltIn =
     "all_reduce@shm[1-2]:0-8K=staged_one_shot,8K-=staged_return;"
     "all_reduce@shm[3]:0-32K=staged_one_shot,32K-=staged_return;"
     "all_reduce@shm[4]:0-4K=staged_one_shot,4K-=staged_return;"
-    "all_reduce@shm[5-8]:0-2K=staged_one_shot,2K-=staged_two_shot;"
+    "all_reduce@shm[5-8]:0-2K=staged_one_shot,2K-32K=staged_two_shot,32K-=staged_return;"
     "all_reduce@shm[9-]:0-1K=staged_one_shot,1K-=staged_two_shot;"
     "all_reduce@net[1-2]:0-768K=recursive_doubling,768K-=ring;"
     "all_reduce@net[3-4]:0-32K=recursive_doubling,32K-4M=circulant,4M-=ring;"

@@ -63,8 +63,9 @@ TEST(StageRing, NoTwoSlicesThatMayBeInUseOverlap) {
     std::vector<Use> in_use;
     for (std::uint64_t slice = 0; slice < 5000; slice += 1 + random() % 3) {  // numbers may leave gaps
       const std::uint64_t bytes = 1 + random() % (random() % 4 == 0 ? size : std::max<std::uint64_t>(size / 8, 1));
-      const auto place = ring.take(slice, bytes);
-      ASSERT_LE(place.offset + bytes, size);
+      const std::uint64_t within = random() % 2 == 0 ? size : bytes + random() % size;
+      const auto place = ring.take(slice, bytes, within);
+      ASSERT_LE(place.offset + bytes, std::min(size, (within + 63) / 64 * 64));
       ASSERT_LE(place.free_after, slice);
       std::erase_if(in_use, [&](const Use& u) { return u.slice < place.free_after; });
       for (const Use& u : in_use)

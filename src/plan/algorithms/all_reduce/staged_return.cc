@@ -9,7 +9,8 @@
 /// First shot: as in staged_two_shot. Second shot: the owner writes the sum over the operands, on the stages where it has just
 /// read them, and every rank finds the sums on its own stage, where its operands lay. So a line goes to and fro between
 /// two caches, and each time the one that writes it has just read it. In staged_two_shot every line is read by one core
-/// and written by another one, which has last seen it a turn around the stage ago.
+/// and written by another one, which has last seen it a turn around the stage ago. The own block's place stays empty: that is where
+/// processors fetch ahead past the end of a block.
 ///
 /// Source: ours; for memory that moves between two writers see "migratory sharing", Gupta, Weber 1992.
 /// Phases: 2. From and to stages: 4 (n-1)/n S a rank; loads and stores together 6 (n-1)/n S and the owner's 2/n S.
