@@ -26,6 +26,8 @@ struct Compiled {
   /// Sums go back where operands lay, on other ranks' stages: who writes there next has just read there, so nobody waits for lines, and all of it goes
   /// through the caches.
   bool returns = false;
+  /// Two ranks stage for each other: in every second turn around the stage each may do so on the other's, where it has read last.
+  bool exchanges = false;
 
   /// That step, and those behind it that are alike.
   std::span<const std::uint32_t> together(std::uint32_t step) const {

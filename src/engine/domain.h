@@ -238,6 +238,9 @@ class Domain final : private StageHolder {
   /// Bytes of a slice of a block for a plan with so many blocks on a stage, the largest of them of `largest` bytes; a multiple of 64. `one_way`: data only
   /// goes to the others from a root, or from them to it.
   std::int64_t slice_bytes(std::int64_t blocks, std::int64_t largest, bool one_way) const noexcept;
+  /// Slices of so many bytes and more may lie on the other rank's stage (Compiled::exchanges). Shorter ones do not pay for the wait for that rank; where slices
+  /// are not chosen, all do.
+  std::int64_t least_exchanged() const noexcept { return slice_bytes_ > 0 ? 1 : 32 << 10; }
   /// Places on the stages, the same on all ranks.
   StageRing& ring() noexcept { return ring_; }
   /// How this rank stores on its stages.

@@ -92,6 +92,8 @@ void Operation::lay_out() {
                                      static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)),
                                      largest, one_way(plan))
                                : network_slice(ground_, plan.collective, largest);
+  exchanges_ = bound_->compiled->exchanges &&
+               slice_bytes_ >= ground_.domain->least_exchanged();  // the same on both ranks, as slices are
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
   const auto slots = static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow));
@@ -190,6 +192,7 @@ bool Operation::start_slices() {
     slot.slice = next_slice_++;
     slot.finished = false;
     if (place_) slot.stage = place_->offset;
+    slot.swapped = place_ && swaps(*place_);
     place_.reset();
     std::fill_n(slot.position, plan.lanes, 0);
     for (std::size_t i = 0; i < plan.steps.size() && !uncut_; i++)
@@ -199,17 +202,22 @@ bool Operation::start_slices() {
   return moved;
 }
 
-/// Where sums are returned no core waits until another one has let go of a line, so lines need not have left the caches before they are written again.
-constexpr std::uint64_t kReturning = 1 << 20;
+namespace {
+/// Where lines go to and fro no core waits until another one has let go of a line, so lines need not have left the caches before they are written again:
+/// so many bytes of the stage are enough.
+constexpr std::uint64_t kReturning = 1 << 20, kExchanging = 512 << 10;
+}  // namespace
 
-/// Whether the place of the next slice is free: everybody is done with what lay there before.
+/// Whether the place of the next slice is free: everybody is done with what lay there before. What goes to the other rank's stage can do so once that
+/// has said where it is.
 bool Operation::has_place(std::uint64_t global) {
   if (!place_) {
     const std::uint64_t bytes = plan().stage_extent.size() * static_cast<std::uint64_t>(slice_bytes_);
     StageRing& ring = ground_.domain->ring();
-    place_ = bound_->compiled->returns ? ring.take(global, bytes, std::max(kReturning, 2 * bytes))
-                                       : ring.take(global, bytes);
+    place_ = to_and_fro() ? ring.take(global, bytes, std::max(exchanges_ ? kExchanging : kReturning, 2 * bytes))
+                          : ring.take(global, bytes);
   }
+  if (swaps(*place_) && !peer_arrived(1 - ground_.rank)) return false;
   if (place_->free_after == 0) return true;
   for (int q = 0; q < ground_.size; q++)
     if (!ground_.domain->known_done(q, place_->free_after)) return false;

@@ -96,6 +96,7 @@ class Operation final : public Running {
   struct Slot {
     std::int64_t slice = -1;  ///< -1: free
     bool finished = false;
+    bool swapped = false;                        ///< what is for one rank's stage lies on the other's
     std::uint64_t stage = 0;                     ///< where its blocks lie on every rank's stage
     std::uint32_t* position = nullptr;           ///< next step of each lane, or next action
     std::atomic<std::uint8_t>* state = nullptr;  ///< of each step
@@ -132,6 +133,13 @@ class Operation final : public Running {
   void prepare();
   void lay_out();
   const plan::Plan& plan() const noexcept { return bound_->plan(); }
+  /// Lines of stages go to and fro between two caches: who writes there has just read there.
+  bool swaps(const StageRing::Place& place) const noexcept { return exchanges_ && place.turn % 2 == 1; }
+  bool to_and_fro() const noexcept { return exchanges_ || bound_->compiled->returns; }
+  /// Whose stage it is that the plan calls rank `rank`'s.
+  std::size_t host_of(const Slot& slot, std::int32_t rank) const noexcept {
+    return static_cast<std::size_t>(slot.swapped ? 1 - rank : rank);
+  }
   const Prepared& prepared() const noexcept { return *request_.prepared; }
   void open_buffers(Whereabouts& mine);
   bool start_slices();
@@ -201,7 +209,8 @@ class Operation final : public Running {
   std::optional<JointWork> reducing_;            ///< this rank's reduction
   bool patient_ = true;                          ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
-  bool uncut_ = false;  ///< runs as actions
+  bool uncut_ = false;      ///< runs as actions
+  bool exchanges_ = false;  ///< Compiled::exchanges, and its slices are long enough
   // What all ranks' inputs and outputs do to the caches:
   bool large_ = false;          ///< they fill them; what is not read on the way is stored around them
   bool beyond_caches_ = false;  ///< they do not even fit: they come from memory

@@ -44,7 +44,7 @@ std::byte* Operation::memory_at(const Slot& slot, const Address& a) const {
     case Space::scratch:
       return ground_.scratch->data() + a.offset;
     case Space::stage:
-      return peers_[a.rank].stage + slot.stage + a.offset;
+      return peers_[host_of(slot, a.rank)].stage + slot.stage + a.offset;
     case Space::peer_in:
       return peers_[a.rank].in + a.offset;
     case Space::peer_out:
@@ -60,7 +60,7 @@ bool Operation::act_copy(const Slot& slot, const Action& action) {
   if (reads_peers_ && plan::is_peer(source.space)) return fetch(to, source, action.bytes);
   const std::byte* const from = memory_at(slot, source);
   if (to == from) return true;
-  if (into.space == Space::stage && !bound_->compiled->returns)
+  if (into.space == Space::stage && !to_and_fro())
     ground_.domain->stores().copy(to, from, action.bytes);
   else if (source.space == Space::stage || into.space == Space::stage)
     kernels::fetch(to, from, action.bytes);

@@ -26,7 +26,8 @@ bool Operation::peer_arrived(int q) {
   std::memcpy(&peer.where, line->payload, sizeof peer.where);
   peer.stage = nullptr;
   if (peer.where.stage != 0) {
-    peer.stage = ground_.domain->stage(q, peer.where.stage, bound_->compiled->returns);
+    const Compiled& staged = *prepared().usual.compiled;  // others have no stage
+    peer.stage = ground_.domain->stage(q, peer.where.stage, staged.returns || staged.exchanges);
     if (peer.stage == nullptr) {
       fail(Status::internal(
           fmt::format("cannot map rank {}'s stage: is memory or the number of mappings at its limit?", q)));

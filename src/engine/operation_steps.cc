@@ -99,7 +99,7 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
       // How much of another rank's block is used is for the other side of the step to say.
       const std::size_t bytes =
           ref.rank == ground_.rank ? clip(binding.stage[block]) : static_cast<std::size_t>(slice_bytes_);
-      return {peers_[ref.rank].stage + offset, bytes};
+      return {peers_[host_of(slot, ref.rank)].stage + offset, bytes};
     }
     case Space::peer_in:
     case Space::peer_out: {
@@ -158,7 +158,7 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
       if (now == 0) continue;
       if (now > kBrief) tell();
       if (plan.joint && steps.size() == 1 && piece_.at == 0 && offer(slot, step)) return run_offered();
-      if (from.peer < 0 && d.space == Space::stage && !bound_->compiled->returns)
+      if (from.peer < 0 && d.space == Space::stage && !to_and_fro())
         ground_.domain->stores().copy(to.data + piece_.at, from.data + piece_.at, now);
       else if (from.peer < 0 && (s.space == Space::stage || d.space == Space::stage))
         kernels::fetch(to.data + piece_.at, from.data + piece_.at, now, large_ && d.space != Space::stage);
@@ -235,7 +235,7 @@ void Operation::reduce_operands(const Step& step, std::span<void* const> memory,
     what.around = bypassing(dst, results, sources);
   what.far = beyond_caches_ || from_memory(step);
   const std::uint32_t on_stage =
-      bits_of(dst.size(), [&](std::size_t k) { return dst[k].space == Space::stage && !bound_->compiled->returns; });
+      bits_of(dst.size(), [&](std::size_t k) { return dst[k].space == Space::stage && !to_and_fro(); });
   const auto run = [&](bool stage_around) {
     kernels::Reduce piece = what;
     if (stage_around) piece.around |= on_stage;

@@ -17,8 +17,10 @@ StageRing::Place StageRing::take(std::uint64_t slice, std::uint64_t bytes, std::
       std::min(within, bytes_)) {  // what is left at the end is too small: whoever lies there is the oldest
     while (!taken_.empty() && taken_.front().begin >= next_) release_oldest();
     next_ = 0;
+    turn_++;
   }
   place.offset = next_;
+  place.turn = turn_;
   const bool leave_gap = bytes <= kShort && bytes + kGap <= bytes_ / kFew;
   next_ = std::min(next_ + bytes + (leave_gap ? kGap : 0), bytes_);
   while (!taken_.empty() && taken_.front().begin >= place.offset && taken_.front().begin < next_) release_oldest();

@@ -19,6 +19,7 @@ class StageRing {
   struct Place {
     std::uint64_t offset = 0;      ///< on every rank's stage
     std::uint64_t free_after = 0;  ///< it is free once all ranks are done with so many slices; 0: it is
+    std::uint64_t turn = 0;        ///< how many times places have come back to the beginning
   };
   std::uint64_t bytes() const noexcept { return bytes_; }
   /// For slice number `slice`, larger than any before; `bytes` of at most bytes(). It lies within the first `within` bytes of the stage, at least as many.
@@ -29,7 +30,7 @@ class StageRing {
   struct Taken {
     std::uint64_t slice, begin, end;
   };
-  std::uint64_t bytes_, next_ = 0;
+  std::uint64_t bytes_, next_ = 0, turn_ = 0;
   std::deque<Taken> taken_;  ///< oldest first: those ahead of next_, then those behind it
 };
 

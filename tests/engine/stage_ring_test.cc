@@ -52,6 +52,13 @@ TEST(StageRing, BehindShortPlacesALittleIsLeftFree) {
   EXPECT_EQ(small.take(1, 128).offset, 128u);
 }
 
+TEST(StageRing, CountsItsTurns) {
+  StageRing ring(64 << 10);
+  for (std::uint64_t slice = 0; slice < 12; slice++) EXPECT_EQ(ring.take(slice, 16 << 10).turn, slice / 4) << slice;
+  for (std::uint64_t slice = 12; slice < 20; slice++)
+    EXPECT_EQ(ring.take(slice, 16 << 10, 32 << 10).turn, 3 + (slice - 12) / 2) << slice;
+}
+
 /// Whoever waits for `free_after` before it writes never meets a slice that somebody may still read.
 TEST(StageRing, NoTwoSlicesThatMayBeInUseOverlap) {
   struct Use {

@@ -121,7 +121,8 @@ TEST(Channel, GivesWhatIsInFrontWhereItLies) {
         }
         ASSERT_LE(in.size(), sent);
         const std::size_t come = in.size() - before;
-        ASSERT_TRUE(std::ranges::equal(std::span(in).subspan(before), std::span(stream).subspan(before, come))) << before;
+        ASSERT_TRUE(std::ranges::equal(std::span(in).subspan(before), std::span(stream).subspan(before, come)))
+            << before;
       }
     }
   }
