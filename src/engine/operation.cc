@@ -208,8 +208,7 @@ namespace {
 constexpr std::uint64_t kReturning = 1 << 20, kExchanging = 512 << 10;
 }  // namespace
 
-/// Whether the place of the next slice is free: everybody is done with what lay there before. What goes to the other rank's stage can do so once that
-/// has said where it is.
+/// Whether the place of the next slice is free: everybody is done with what lay there before.
 bool Operation::has_place(std::uint64_t global) {
   if (!place_) {
     const std::uint64_t bytes = plan().stage_extent.size() * static_cast<std::uint64_t>(slice_bytes_);
@@ -217,7 +216,6 @@ bool Operation::has_place(std::uint64_t global) {
     place_ = to_and_fro() ? ring.take(global, bytes, std::max(exchanges_ ? kExchanging : kReturning, 2 * bytes))
                           : ring.take(global, bytes);
   }
-  if (swaps(*place_) && !peer_arrived(1 - ground_.rank)) return false;
   if (place_->free_after == 0) return true;
   for (int q = 0; q < ground_.size; q++)
     if (!ground_.domain->known_done(q, place_->free_after)) return false;

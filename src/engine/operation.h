@@ -178,6 +178,8 @@ class Operation final : public Running {
   bool retire();
   void finish();
   bool peer_arrived(int q);
+  /// Whether something may be put on a stage: what goes to the other rank's, once that has said where it is. (What follows a wait for that rank need not ask.)
+  bool has_stage(const Slot& slot) { return !slot.swapped || peer_arrived(1 - ground_.rank); }
   /// The memory of block `block` of `ref` on this slice.
   Part part(const Slot& slot, const plan::Ref& ref, std::int32_t block) const;
   std::uint64_t global_slice(const Slot& slot) const { return base_ + static_cast<std::uint64_t>(slot.slice); }

@@ -56,6 +56,7 @@ std::byte* Operation::memory_at(const Slot& slot, const Address& a) const {
 bool Operation::act_copy(const Slot& slot, const Action& action) {
   const auto operands = bound_->actions.of(action, 2);
   const Address &into = operands[0], &source = operands[1];
+  if (into.space == Space::stage && !has_stage(slot)) return false;
   std::byte* const to = memory_at(slot, into);
   if (reads_peers_ && plan::is_peer(source.space)) return fetch(to, source, action.bytes);
   const std::byte* const from = memory_at(slot, source);

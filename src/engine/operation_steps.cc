@@ -146,6 +146,7 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
   const Ref& s = plan.src(step)[0];
   const auto steps = plan.shared && !reads_peers_ ? bound_->compiled->together(index) : std::span(&index, 1);
   const auto target = [&](std::uint32_t k) -> const Ref& { return plan.dst(plan.steps[k])[0]; };
+  if (target(index).space == Space::stage && !has_stage(slot)) return Done::nothing;
   for (; piece_.block < s.count; piece_ = {piece_.block + 1, 0}) {
     const Part from = part(slot, s, s.first + piece_.block);
     std::size_t bytes = 0, now = 0;

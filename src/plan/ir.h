@@ -27,7 +27,7 @@
 /// oldest first; scratch and stage have a copy for each slice in flight. Nothing in a plan depends on K.
 ///
 /// Staged plans (shared memory). STAGE(q) is memory that rank q writes and every rank of the group reads; a reduce may also put its result back
-/// on another rank's stage, over an operand that it has read there.
+/// on another rank's stage, over an operand that it has read there. (Two ranks may swap their stages for a slice; a plan does not see that.)
 /// signal(c) publishes all that this rank did before it on this slice; wait(q, c) returns when rank q has signalled c on
 /// the same slice. A plan signals each of its channels exactly once, on all ranks alike. There is an implicit last
 /// signal "done" behind the plan, and an implicit wait for the "done" of all ranks on the slice that used the same stage
