@@ -1,5 +1,5 @@
 #pragma once
-/// What the ranks of a group share in memory: a control block and a stage each, which their owner writes and all read (sums may come back to a stage).
+/// What the ranks of a group share in memory: a control block and a stage each, which their owner writes and all read (others write to a stage where lines go to and fro: Compiled).
 
 #include <atomic>
 #include <cstddef>
