@@ -11,12 +11,17 @@ import numpy as np
 
 Group = Any
 KIB = 1024
-OWN = re.compile(r"^\S+ rw.s \S+ \S+ (\d+)\s+/memfd:unisono", re.MULTILINE)
+MAPPED = r"^\S+ {}.s \S+ \S+ (\d+)\s+/memfd:unisono"
+WRITABLE = re.compile(MAPPED.format("rw"), re.MULTILINE)
+PEERS = re.compile(
+    MAPPED.format("r-"), re.MULTILINE
+)  # a second time for writing, where sums are returned to their stages
 
 
 def committed() -> int:
-    """Bytes of this rank's own segment, which it alone maps for writing; what is reserved is committed."""
-    inodes = {int(inode) for inode in OWN.findall(Path("/proc/self/maps").read_text())}
+    """Bytes of this rank's own segment, which it maps for writing only; what is reserved is committed."""
+    maps = Path("/proc/self/maps").read_text()
+    inodes = {int(inode) for inode in set(WRITABLE.findall(maps)) - set(PEERS.findall(maps))}
     for fd in os.listdir("/proc/self/fd"):
         try:
             about = os.stat(f"/proc/self/fd/{fd}")
