@@ -61,8 +61,7 @@ Compiled compile(plan::Plan plan) {
     c.ordinals[i] = static_cast<std::uint32_t>(s.channel) << 20 | counts[{s.op, s.peer, s.channel}]++;
     if (s.op == plan::OpCode::send) sends_to.insert(s.peer);
   }
-  c.exchanges = plan.staged && !plan.shared && plan.shape.ranks == 2 && !plan.stage_extent.empty() && !c.returns &&
-                !rooted(plan.collective);
+  c.exchanges = plan.shape.ranks == 2 && !plan.stage_extent.empty() && !c.returns && !rooted(plan.collective);
   for (std::uint16_t lane = 0; lane < plan.lanes; lane++) {
     c.turns.push_back(lane);
     for (std::size_t place = 0; place < c.lanes[lane].size(); place++)

@@ -133,8 +133,8 @@ class Operation final : public Running {
   void prepare();
   void lay_out();
   const plan::Plan& plan() const noexcept { return bound_->plan(); }
-  /// Lines of stages go to and fro between two caches: who writes there has just read there.
   bool swaps(const StageRing::Place& place) const noexcept { return exchanges_ && place.turn % 2 == 1; }
+  /// Lines of stages go to and fro between two caches: who writes there has just read there.
   bool to_and_fro() const noexcept { return exchanges_ || bound_->compiled->returns; }
   /// Whose stage it is that the plan calls rank `rank`'s.
   std::size_t host_of(const Slot& slot, std::int32_t rank) const noexcept {

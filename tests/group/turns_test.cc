@@ -42,7 +42,6 @@ TEST(RulesOfTurns, LargeSharedBuffersAreUsedWhereTheyLie) {
       }
 }
 
-/// With a core for each rank shared buffers win from 2 to 16 KiB on; where ranks take turns, only much later.
 TEST(RulesOfTurns, SumsGoBackAmongFewerRanks) {
   for (const std::int64_t bytes : {64 << 10, 1 << 20, 16 << 20}) {
     for (const int ranks : {2, 3, 4, 6, 8})
@@ -56,6 +55,7 @@ TEST(RulesOfTurns, SumsGoBackAmongFewerRanks) {
   EXPECT_EQ(selector(8, 2).choose(q)->name, "single_copy") << "the contest stays";
 }
 
+/// With a core for each rank shared buffers win from 2 to 16 KiB on; where ranks take turns, only much later.
 TEST(RulesOfTurns, SmallSharedBuffersAreUsedWhereRanksHaveCoresOfTheirOwn) {
   const std::tuple<Collective, int, std::int64_t, std::string_view> cases[] = {
       {Collective::all_reduce, 4, 4 << 10, "staged_one_shot"},

@@ -89,6 +89,7 @@ TEST(Channel, ShortWritesKeepTheirPlaceAmongLongOnes) {
       }
       ASSERT_LE(got, sent);
     }
+    EXPECT_EQ(in, stream);
   }
 }
 
@@ -125,6 +126,7 @@ TEST(Channel, GivesWhatIsInFrontWhereItLies) {
             << before;
       }
     }
+    EXPECT_EQ(in, stream);
   }
   EXPECT_GT(seen, 100u);
 }

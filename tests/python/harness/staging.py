@@ -13,9 +13,8 @@ Group = Any
 KIB = 1024
 MAPPED = r"^\S+ {}.s \S+ \S+ (\d+)\s+/memfd:unisono"
 WRITABLE = re.compile(MAPPED.format("rw"), re.MULTILINE)
-PEERS = re.compile(
-    MAPPED.format("r-"), re.MULTILINE
-)  # a second time for writing, where sums are returned to their stages
+# Peers' segments; a second time for writing, where sums are returned to their stages.
+PEERS = re.compile(MAPPED.format("r-"), re.MULTILINE)
 
 
 def committed() -> int:
