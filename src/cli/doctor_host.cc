@@ -68,12 +68,12 @@ void examine_vectors(Findings& findings) {
 }
 
 void examine_clock(Findings& findings) {
-  constexpr int kRounds = 20000;
+  constexpr int kReads = 20000;
   constexpr double kSlow = 250;  // nanoseconds: more means a system call each time
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kRounds; i++) (void)std::chrono::steady_clock::now().time_since_epoch().count();
+  for (int i = 0; i < kReads; i++) (void)std::chrono::steady_clock::now().time_since_epoch().count();
   const double each =
-      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / kRounds;
+      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / kReads;
   Finding f{"processor", "clock", Health::good, "", ""};
   f.value = fmt::format("{}, {:.0f} ns to read",
                         first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource"), each);

@@ -20,7 +20,7 @@ namespace unisono::cli {
 
 namespace {
 
-constexpr std::string_view kExamples = R"(Examples:
+constexpr std::string_view kPlanExamples = R"(Examples:
   unisono plan --list                                          all algorithms
   unisono plan all_reduce -n 4 --algorithm ring                every rank's plan as text
   unisono plan all_reduce -n 4 --algorithm ring --rank 2 --json
@@ -140,7 +140,7 @@ int run(const PlanOptions& o) {
 void add_plan(CLI::App& app, int& status) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* plan = app.add_subcommand("plan", "Show, draw, verify, explain and time the algorithms; nothing is run");
-  plan->footer(std::string(kExamples));
+  plan->footer(std::string(kPlanExamples));
   plan->add_option("collective", options->collective, fmt::format("{}", fmt::join(collective_names(), ", ")));
   plan->add_option("-n,--ranks", options->ranks, "How many ranks");
   plan->add_option("-a,--algorithm", options->algorithm, "An algorithm of --list; without it the one that would run");

@@ -25,7 +25,7 @@ struct Job {
   int ranks;
 };
 
-struct Row {
+struct Verdict {
   const plan::Algorithm* algorithm;
   std::int64_t proofs = 0;
   double seconds = 0;
@@ -82,7 +82,7 @@ class VerifyAll {
     }
     const double seconds = Seconds(std::chrono::steady_clock::now() - start).count();
     const std::lock_guard lock(mutex_);
-    Row& row = rows_[job.row];
+    Verdict& row = rows_[job.row];
     row.proofs += proofs;
     row.seconds += seconds;
     if (row.failure.empty()) row.failure = failure;
@@ -99,7 +99,7 @@ class VerifyAll {
     fmt::print("{:<15} {:<22} {:<18} {:>7} {:>8}  {}\n", "collective", "algorithm", "ranks", "proofs", "seconds",
                "verdict");
     std::int64_t proofs = 0, failed = 0;
-    for (const Row& row : rows_) {
+    for (const Verdict& row : rows_) {
       fmt::print("{:<15} {:<22} {:<18} {:>7} {:>8.2f}  {}\n", name_of(row.algorithm->collective), row.algorithm->name,
                  sizes, row.proofs, row.seconds, row.failure.empty() ? "proved" : "WRONG");
       proofs += row.proofs;
@@ -112,7 +112,7 @@ class VerifyAll {
       return 0;
     }
     fmt::print("{} WRONG\n", failed);
-    for (const Row& row : rows_) {
+    for (const Verdict& row : rows_) {
       if (!row.failure.empty())
         fmt::print("\n{} {}, {}", name_of(row.algorithm->collective), row.algorithm->name, row.failure);
     }
@@ -120,7 +120,7 @@ class VerifyAll {
   }
 
   std::vector<int> sizes_;
-  std::vector<Row> rows_;
+  std::vector<Verdict> rows_;
   std::vector<Job> jobs_;
   std::atomic<std::size_t> next_{0};
   std::mutex mutex_;  // rows_, done_ and the progress line

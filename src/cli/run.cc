@@ -18,7 +18,7 @@ struct RunArguments {
   std::vector<std::string> environment;
 };
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kRunExamples = R"(Examples:
   unisono run -n 4 -- python train.py --epochs 3
   unisono run -n 4 --env UNISONO_TRANSPORT=tcp -- ./program
   unisono run -n 8 --bind core -- ./program
@@ -69,7 +69,7 @@ void add_run(CLI::App& app, int& status) {
   command->add_option("--env", a->environment, "NAME=VALUE for every rank; may be repeated")->allow_extra_args(false);
   command->add_option("command", a->launch.command, "program and its arguments, after --");
   command->positionals_at_end();
-  command->footer(kExamples);
+  command->footer(kRunExamples);
   command->callback([a, &status] { status = run(*a); });
 }
 

@@ -13,7 +13,7 @@
 namespace unisono::engine::test {
 namespace {
 
-constexpr std::size_t kBytes = 4 << 20;
+constexpr std::size_t kMessage = 4 << 20;
 constexpr int kRoot = 0, kOther = 1;
 
 /// A gather to rank 0, or a scatter from there, in place, with all buffers in shared memory.
@@ -22,12 +22,12 @@ class Pair {
   explicit Pair(Collective collective, bool other_is_shared = true) : gathers_(collective == Collective::gather) {
     for (int r = 0; r < 2; r++) {
       SimulatedRank& rank = world_.rank(r);
-      const std::size_t bytes = r == kRoot ? 2 * kBytes : kBytes;
+      const std::size_t bytes = r == kRoot ? 2 * kMessage : kMessage;
       memory_[r] = rank.segment->base() + rank.segment->allocate_buffer(bytes).value();
-      if (r == kOther && !other_is_shared) private_.resize(kBytes), memory_[r] = private_.data();
+      if (r == kOther && !other_is_shared) private_.resize(kMessage), memory_[r] = private_.data();
       std::memset(memory_[r], 0, bytes);
     }
-    for (std::size_t i = 0; i < kBytes; i++) source()[i] = value(i);
+    for (std::size_t i = 0; i < kMessage; i++) source()[i] = value(i);
     for (int r = 0; r < 2; r++) start(collective, r);
   }
 
@@ -42,11 +42,11 @@ class Pair {
   bool let_go(int r) { return operation_[r]->let_go({false, false}); }
   std::vector<int> waiting_for(int r) const { return operation_[r]->waiting_for(); }
 
-  std::byte* source() { return gathers_ ? memory_[kOther] : memory_[kRoot] + kBytes; }
-  std::byte* target() { return gathers_ ? memory_[kRoot] + kBytes : memory_[kOther]; }
-  bool right() { return std::equal(source(), source() + kBytes, target()) && target()[77] == value(77); }
+  std::byte* source() { return gathers_ ? memory_[kOther] : memory_[kRoot] + kMessage; }
+  std::byte* target() { return gathers_ ? memory_[kRoot] + kMessage : memory_[kOther]; }
+  bool right() { return std::equal(source(), source() + kMessage, target()) && target()[77] == value(77); }
   std::size_t copied() {
-    return kBytes - static_cast<std::size_t>(std::count(target(), target() + kBytes, std::byte{0}));
+    return kMessage - static_cast<std::size_t>(std::count(target(), target() + kMessage, std::byte{0}));
   }
 
  private:
@@ -64,12 +64,12 @@ class Pair {
     const auto plan = [&](const char* name) {
       return bound(
           std::make_shared<const Compiled>(compile(plan::find_algorithm(collective, name)->build({2, r, kRoot}))),
-          {static_cast<std::int64_t>(kBytes), {}, {}}, DType::u8);
+          {static_cast<std::int64_t>(kMessage), {}, {}}, DType::u8);
     };
     prepared->usual = plan("staged");
     prepared->shared = plan("shared");
     prepared->dtype = DType::u8;
-    prepared->signature = Signature::make({collective, DType::u8, ReduceOp::sum, kRoot, false, 0}, kBytes);
+    prepared->signature = Signature::make({collective, DType::u8, ReduceOp::sum, kRoot, false, 0}, kMessage);
     operation_[r] = std::make_unique<Operation>(Request{prepared, memory_[r], memory_[r]}, ground, 1);
   }
 
@@ -87,7 +87,7 @@ TEST_P(JointPlans, TheRootCopiesWhatTheOtherHasNotYet) {
   p.run(kRoot);
   while (p.copied() == 0) ASSERT_TRUE(p.advance(kOther));
   const std::size_t before = p.copied();
-  EXPECT_LT(before, kBytes / 2) << "it left nothing to be helped with";
+  EXPECT_LT(before, kMessage / 2) << "it left nothing to be helped with";
   EXPECT_GT(p.run(kRoot), 0);
   EXPECT_TRUE(p.right()) << "all is copied, though the other has not come back";
   EXPECT_FALSE(p.done(kRoot));
@@ -135,7 +135,7 @@ TEST_P(JointPlans, AfterAFailureNobodyCopiesOn) {
   p.run(kRoot);
   while (p.copied() == 0) ASSERT_TRUE(p.advance(kOther));
   EXPECT_TRUE(p.let_go(kOther)) << "nobody is at a slice of it";
-  std::memset(p.target(), 0, kBytes);
+  std::memset(p.target(), 0, kMessage);
   p.run(kRoot);
   EXPECT_EQ(p.copied(), 0U);
   EXPECT_FALSE(p.done(kRoot));

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 constexpr int kRanks = 3;
 /// Together they do not fit into the caches, and the blocks are not equally long.
 constexpr std::int64_t kCount = (12 << 18) + 5;
-constexpr std::size_t kBytes = kCount * sizeof(float);
+constexpr std::size_t kVector = kCount * sizeof(float);
 
 /// An all_reduce, or a reduce to rank 0, of floats whose sum depends on the order; all buffers are in shared memory.
 class Trio {
@@ -91,7 +91,7 @@ class Trio {
   }
   float* allocate(int r) {
     SimulatedRank& rank = world_.rank(r);
-    return reinterpret_cast<float*>(rank.segment->base() + rank.segment->allocate_buffer(kBytes).value());
+    return reinterpret_cast<float*>(rank.segment->base() + rank.segment->allocate_buffer(kVector).value());
   }
 
   void start(int r) {

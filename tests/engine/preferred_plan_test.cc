@@ -13,7 +13,7 @@
 namespace unisono::engine::test {
 namespace {
 
-constexpr int kRanks = 3;
+constexpr int kMembers = 3;
 constexpr std::size_t kBlock = 5000;
 
 /// What of a rank's buffers lies in its segment.
@@ -25,7 +25,7 @@ struct Open {
 class Gathering {
  public:
   Gathering(const std::vector<Open>& open, bool rival) {
-    for (int r = 0; r < kRanks; r++) start(r, open[static_cast<std::size_t>(r)], rival);
+    for (int r = 0; r < kMembers; r++) start(r, open[static_cast<std::size_t>(r)], rival);
   }
 
   /// All ranks in turn; what ran, if that is the same everywhere and the results are right.
@@ -33,11 +33,11 @@ class Gathering {
     for (int turn = 0; turn < 10'000 && !all_done(); turn++)
       for (auto& operation : operation_) operation->advance();
     if (!all_done()) return "it hangs";
-    for (int r = 0; r < kRanks; r++) {
+    for (int r = 0; r < kMembers; r++) {
       const Operation& operation = *operation_[r];
       if (!operation.status().ok()) return operation.status().message();
       if (operation.algorithm() != operation_[0]->algorithm()) return "the ranks do not agree";
-      for (std::size_t i = 0; i < kRanks * kBlock; i++)
+      for (std::size_t i = 0; i < kMembers * kBlock; i++)
         if (out_[r][i] != value(static_cast<int>(i / kBlock), i % kBlock)) return "wrong on rank " + std::to_string(r);
     }
     return std::string(operation_[0]->algorithm());
@@ -61,18 +61,18 @@ class Gathering {
     SimulatedRank& rank = world_.rank(r);
     std::byte* const in = memory(rank, open.in, kBlock);
     for (std::size_t i = 0; i < kBlock; i++) in[i] = value(r, i);
-    out_[r] = memory(rank, open.out, kRanks * kBlock);
-    std::memset(out_[r], 0, kRanks * kBlock);
+    out_[r] = memory(rank, open.out, kMembers * kBlock);
+    std::memset(out_[r], 0, kMembers * kBlock);
     Ground ground;
     ground.domain = rank.domain.get();
     ground.messenger = rank.messenger.get();
     ground.rank = r;
-    ground.size = kRanks;
+    ground.size = kMembers;
     ground.scratch = &rank.scratch;
     const auto prepared = std::make_shared<Prepared>();
     const auto plan = [&](const char* name) {
       const auto* algorithm = plan::find_algorithm(Collective::all_gather, name);
-      return bound(std::make_shared<const Compiled>(compile(algorithm->build({kRanks, r, 0}))), {kBlock, {}, {}},
+      return bound(std::make_shared<const Compiled>(compile(algorithm->build({kMembers, r, 0}))), {kBlock, {}, {}},
                    DType::u8);
     };
     prepared->usual = plan("staged");
@@ -84,18 +84,18 @@ class Gathering {
     operation_[r] = std::make_unique<Operation>(Request{prepared, in, out_[r], rival}, ground, 1);
   }
 
-  SimulatedWorld world_{kRanks, {}, 0};
+  SimulatedWorld world_{kMembers, {}, 0};
   std::vector<std::unique_ptr<std::byte[]>> private_;
-  std::byte* out_[kRanks] = {};
-  std::unique_ptr<Operation> operation_[kRanks];
+  std::byte* out_[kMembers] = {};
+  std::unique_ptr<Operation> operation_[kMembers];
 };
 
 TEST(PreferredPlan, RunsWhereAllOpenWhatItNeedsAndTheOtherSharedOneWhereTheyOpenThat) {
   for (const bool rival : {false, true})
-    for (int which = 0; which < 1 << 2 * kRanks; which++) {
+    for (int which = 0; which < 1 << 2 * kMembers; which++) {
       std::vector<Open> open;
       bool inputs = true, outputs = true;
-      for (int r = 0; r < kRanks; r++) {
+      for (int r = 0; r < kMembers; r++) {
         open.push_back({(which >> 2 * r & 1) != 0, (which >> 2 * r & 2) != 0});
         inputs &= open.back().in;
         outputs &= open.back().out;

@@ -11,7 +11,7 @@
 namespace unisono {
 namespace {
 
-std::vector<float> values(int rank, std::size_t count) {
+std::vector<float> operands(int rank, std::size_t count) {
   std::vector<float> x(count);
   for (std::size_t i = 0; i < count; i++)
     x[i] = std::sin(static_cast<float>(i * 13 + static_cast<std::size_t>(rank) * 7)) *
@@ -25,7 +25,7 @@ TEST(Deterministic, BitsDoNotDependOnSizeBucketsOrPlace) {
   spawn_threads(
       5,
       [](Group world) {
-        const auto mine = values(world.rank(), 20000);
+        const auto mine = operands(world.rank(), 20000);
         const auto reduce = [&](std::size_t bucket, std::string_view algorithm) {
           auto x = mine;
           Options o;

@@ -12,10 +12,10 @@
 #include "unisono/unisono.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kCounts = false;  // the sanitizers have an operator new of their own
+constexpr bool kCountsAllocations = false;  // the sanitizers have an operator new of their own
 static std::size_t allocations() { return 0; }
 #else
-constexpr bool kCounts = true;
+constexpr bool kCountsAllocations = true;
 static thread_local std::size_t allocated = 0;
 static std::size_t allocations() { return allocated; }
 
@@ -24,15 +24,15 @@ void* operator new(std::size_t bytes) {
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 #endif
 
 namespace unisono {
 namespace {
 
 TEST(RepeatedCalls, AllocateNothing) {
-  if (!kCounts) GTEST_SKIP() << "operator new is the sanitizer's";
+  if (!kCountsAllocations) GTEST_SKIP() << "operator new is the sanitizer's";
   constexpr int kCalls = 200;
   for (const std::size_t bytes : {1u << 10, 64u << 10, 256u << 10})
     for (const bool shared : {false, true})

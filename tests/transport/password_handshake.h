@@ -40,8 +40,8 @@ class PasswordHandshake final : public Handshake {
   };
   void say() {
     const Hello hello{password_, self_.high, self_.low};
-    const auto* bytes = reinterpret_cast<const std::byte*>(&hello);
-    output_.assign(bytes, bytes + sizeof hello);
+    output_.resize(sizeof hello);
+    std::memcpy(output_.data(), &hello, sizeof hello);
     said_ = true;
   }
   PeerId self_, peer_;

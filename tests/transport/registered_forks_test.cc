@@ -20,10 +20,10 @@
 namespace unisono::transport::shm {
 namespace {
 
-using test::in_child;
-using test::is_shared;
-using test::make_segment;
-using test::Pages;
+using transport::test::in_child;
+using transport::test::is_shared;
+using transport::test::make_segment;
+using transport::test::Pages;
 
 class Forks : public testing::Test {
  protected:
@@ -153,9 +153,10 @@ TEST_F(Forks, WithoutDescriptorsTheChildEndsRatherThanShare) {
 }
 
 TEST_F(Forks, LeakNoDescriptors) {
-  const int before = test::open_descriptors();
-  for (int i = 0; i < 10; i++) EXPECT_EQ(in_child([&] { return test::open_descriptors() == before ? 0 : 1; }), 0);
-  EXPECT_EQ(test::open_descriptors(), before);
+  const int before = transport::test::open_descriptors();
+  for (int i = 0; i < 10; i++)
+    EXPECT_EQ(in_child([&] { return transport::test::open_descriptors() == before ? 0 : 1; }), 0);
+  EXPECT_EQ(transport::test::open_descriptors(), before);
 }
 
 /// Forks come between registrations, never into the middle of one: no child ever sees a half.

@@ -21,11 +21,11 @@
 namespace unisono::transport::shm {
 namespace {
 
-using test::in_child;
-using test::is_shared;
-using test::make_segment;
-using test::Pages;
-using test::pattern;
+using transport::test::in_child;
+using transport::test::is_shared;
+using transport::test::make_segment;
+using transport::test::Pages;
+using transport::test::pattern;
 
 TEST(Registered, IsTheSameMemoryHereAndInTheSegment) {
   std::mt19937 random(11);
