@@ -90,6 +90,7 @@ class UNISONO_API Work {
   /// Wait until it is done; throws what went wrong. With a timeout: throws Timeout when it passes, the operation goes on.
   void wait() const;
   void wait(Duration timeout) const;
+  /// Never blocks; looks for a short message that has come meanwhile.
   bool done() const noexcept;
   /// The error as an exception pointer, when it is done and failed.
   std::exception_ptr error() const noexcept;

@@ -19,10 +19,22 @@ struct Arrival {
   std::int64_t bytes = 0;
 };
 
+/// How many of something are under way.
+using UnderWay = std::atomic<std::int64_t>;
+
 /// Thread-safety: any thread. complete() is called once; callbacks are handed back to be run when no lock is held.
 class Completion {
  public:
   using Callbacks = std::vector<std::function<void()>>;
+
+  Completion() = default;
+  /// One of `counted`, where that is given, until it is complete or nobody can complete it any more.
+  explicit Completion(const std::shared_ptr<UnderWay>& counted) { count(counted); }
+  ~Completion() {
+    if (counted_ && !done()) counted_->fetch_sub(1);
+  }
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
 
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   [[nodiscard]] Callbacks complete(Status status, Arrival arrival = {}) {
@@ -31,13 +43,15 @@ class Completion {
     status_ = std::move(status);
     arrival_ = arrival;
     done_.store(true, std::memory_order_release);
+    if (counted_) counted_->fetch_sub(1);
     return std::exchange(callbacks_, {});
   }
-  /// Run `f` after completion; returns false when it is already there (the caller then runs it).
-  bool on_done(std::function<void()>& f) {
+  /// Run `f` after completion; returns false when it is already there (the caller then runs it). From now on it is one of `counted`, where that is given.
+  bool on_done(std::function<void()>& f, const std::shared_ptr<UnderWay>& counted = nullptr) {
     const std::lock_guard lock(mutex_);
     if (done_.load(std::memory_order_relaxed)) return false;
     callbacks_.push_back(std::move(f));
+    count(counted);
     return true;
   }
   /// Meaningful once done().
@@ -45,11 +59,19 @@ class Completion {
   Arrival arrival() const noexcept { return arrival_; }
 
  private:
+  void count(const std::shared_ptr<UnderWay>& counted) {
+    if (!counted) return;
+    counted->fetch_add(1);
+    if (counted_) counted_->fetch_sub(1);
+    counted_ = counted;
+  }
+
   std::atomic<bool> done_{false};
   std::mutex mutex_;
   Status status_;
   Arrival arrival_;
   Callbacks callbacks_;
+  std::shared_ptr<UnderWay> counted_;
 };
 
 /// Once the lock is gone under which they were gathered.

@@ -170,7 +170,7 @@ std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::op
       Sink sink;
       sink.parts = {it->buffer};
       sink.completion = std::move(it->completion);
-      receives_.erase(it);
+      it == receives_.begin() ? receives_.pop_front() : void(receives_.erase(it));
       return sink;
     }
     return keep(rank, header, patient);

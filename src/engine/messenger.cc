@@ -68,7 +68,8 @@ Stream::Brief Messenger::receive_now(std::uint64_t id, int rank, std::int64_t ta
 }
 
 std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, std::int64_t tag, ConstPart data,
-                                                    const transport::Place* place) {
+                                                    const transport::Place* place,
+                                                    const std::shared_ptr<UnderWay>& counted) {
   FrameHeader header;
   header.kind = FrameKind::message;
   header.group = id;
@@ -85,14 +86,14 @@ std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, 
                                              : Status::invalid("send on a group that was destroyed"));
     } else {
       if (place != nullptr)
-        if (auto handed_over = hand_over(*group, rank, header, data, *place)) return handed_over;
+        if (auto handed_over = hand_over(*group, rank, header, data, *place, counted)) return handed_over;
       Peer& peer = peers_[group->members[rank]];
       const std::size_t written = peer.gone() ? 0 : peer.bundle.write_now(header, data);
       if (written == bytes_of(header) + data.size()) return nullptr;
       OutFrame frame;
       frame.header = header;
       if (!data.empty()) frame.parts.push_back(data);
-      frame.completion = completion = std::make_shared<Completion>();
+      frame.completion = completion = std::make_shared<Completion>(counted);
       frame.written = written;
       enqueue(group->members[rank], std::move(frame));
       callbacks = deferred_.take();

@@ -110,12 +110,15 @@ class Messenger final : private FrameHandler {
 
   // --- point to point ---------------------------------------------------------------------------------------------
   /// Empty when all of it was sent at once. `place`: where the data lie in the segment that was lent, if they do and are to be handed over; then nothing is sent but where that is.
+  /// `counted`: where a message that is not complete yet counts.
   std::shared_ptr<Completion> send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data,
-                                           const transport::Place* place = nullptr);
+                                           const transport::Place* place = nullptr,
+                                           const std::shared_ptr<UnderWay>& counted = nullptr);
   /// Of what was sent at once, for who needs one.
   const std::shared_ptr<Completion>& sent() const noexcept { return sent_; }
   std::shared_ptr<Completion> receive_message(std::uint64_t group, int rank, std::int64_t tag,
-                                              transport::MutablePart buffer);
+                                              transport::MutablePart buffer,
+                                              const std::shared_ptr<UnderWay>& counted = nullptr);
   /// A brief message from `rank` that comes next on the way from it, in up to `looks` looks, to `buffer`, without a receive that is posted. Other than `here`: nothing
   /// is taken; when something else comes next, or another receive comes first, a receive has to be posted.
   Stream::Brief receive_now(std::uint64_t group, int rank, std::int64_t tag, transport::MutablePart buffer, int looks,
@@ -211,7 +214,8 @@ class Messenger final : private FrameHandler {
   std::string describe_peer(int peer) const;
   bool poll_locked(Look look);
   std::shared_ptr<Completion> hand_over(GroupState& group, int rank, const FrameHeader& header,
-                                        transport::ConstPart data, const transport::Place& place);
+                                        transport::ConstPart data, const transport::Place& place,
+                                        const std::shared_ptr<UnderWay>& counted);
   Result<std::uint64_t> new_record();
   HandoverRecord* record_of(Stream& stream, const FrameHeader& header);
   void take_over(Stream& stream, const FrameHeader& header, Sink sink);

@@ -126,9 +126,9 @@ void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, s
   if (auto discord = group->inbox.post(rank, header, std::move(parts), flag)) report_discord(id, *group, *discord);
 }
 
-std::shared_ptr<Completion> Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag,
-                                                       MutablePart buffer) {
-  auto completion = std::make_shared<Completion>();
+std::shared_ptr<Completion> Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag, MutablePart buffer,
+                                                       const std::shared_ptr<UnderWay>& counted) {
+  auto completion = std::make_shared<Completion>(counted);
   Completion::Callbacks callbacks;
   {
     const std::lock_guard lock(mutex_);

@@ -44,7 +44,7 @@ Result<std::uint64_t> Messenger::new_record() {
 
 /// Null where that cannot be: then the message goes by the link.
 std::shared_ptr<Completion> Messenger::hand_over(GroupState& group, int rank, const FrameHeader& header, ConstPart data,
-                                                 const Place& place) {
+                                                 const Place& place, const std::shared_ptr<UnderWay>& counted) {
   const int to = group.members[rank];
   if (peers_[to].gone() || shared_locked(to) == nullptr) return nullptr;
   const auto offset = new_record();
@@ -56,7 +56,7 @@ std::shared_ptr<Completion> Messenger::hand_over(GroupState& group, int rank, co
   record->slice = Handover::slice_for(data.size());
   record->owner_in_front = group.rank < rank ? 1 : 0;  // what goes to and fro stays in the caches that it is in
   const Handover handover(*record, Handover::kSender, segment_->base() + place.offset);
-  auto completion = std::make_shared<Completion>();
+  auto completion = std::make_shared<Completion>(counted);
   outgoing_.push_back({header.group, to, *offset, handover, data, place, completion});
   OutFrame frame;
   frame.header = header;

@@ -30,6 +30,7 @@ Work::Work(std::shared_ptr<WorkImpl> impl) : impl_(std::move(impl)) {}
 void Work::wait() const { wait(Duration::max()); }
 void Work::wait(Duration timeout) const {
   if (impl_ == nullptr) return;
+  if (impl_->completion->done()) return throw_status(impl_->completion->status());
   // A message that nobody sends or takes has a deadline of its own; past it, it is given up.
   const TimePoint now = impl_->group->parts().context->clock.now();
   const Duration left =
@@ -37,7 +38,12 @@ void Work::wait(Duration timeout) const {
   const bool gives_up = left <= timeout && left != Duration::max();
   impl_->group->wait(impl_->completion, std::min(left, timeout), impl_->what, gives_up);
 }
-bool Work::done() const noexcept { return impl_ == nullptr || impl_->completion->done(); }
+bool Work::done() const noexcept {
+  if (impl_ == nullptr || impl_->completion->done()) return true;
+  if (!impl_->soon_over) return false;
+  impl_->group->parts().context->progress->look();
+  return impl_->completion->done();
+}
 
 std::exception_ptr Work::error() const noexcept {
   if (impl_ == nullptr || !impl_->completion->done() || impl_->completion->status().ok()) return nullptr;
@@ -56,7 +62,10 @@ Received Work::received() const noexcept {
 }
 
 void Work::on_done(std::function<void()> f) const {
-  if (impl_ == nullptr || !impl_->completion->on_done(f)) f();
+  if (impl_ == nullptr) return f();
+  group::Progress& progress = *impl_->group->parts().context->progress;
+  if (!impl_->completion->on_done(f, progress.messages())) return f();
+  if (impl_->soon_over) progress.rouse();
 }
 
 // --- Group -----------------------------------------------------------------------------------------------------------
@@ -117,13 +126,14 @@ Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Optio
 Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   auto work = std::make_shared<WorkImpl>();
-  work->completion = g.send(data, dst, tag, o.timeout.value_or(g.default_timeout()));
+  group::Progress& progress = *g.parts().context->progress;
+  work->completion = g.send(data, dst, tag, o.timeout.value_or(g.default_timeout()), progress.messages());
   if (work->completion == nullptr) work->completion = g.parts().context->messenger->sent();
   work->group = impl_;
   work->what = {"send", true, dst, tag, data.size()};
   if (!work->completion->done()) {  // what went at once needs no clock
     work->deadline = g.deadline(o);
-    g.track(work->completion);
+    progress.rouse();
   }
   return Work(std::move(work));
 }
@@ -131,11 +141,14 @@ Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Op
 Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   auto work = std::make_shared<WorkImpl>();
-  work->completion = g.receive(data, src, tag, o.timeout.value_or(g.default_timeout()));
+  group::Progress& progress = *g.parts().context->progress;
+  work->soon_over = g.is_soon_over(data.size(), src);
+  work->completion = g.receive(data, src, tag, o.timeout.value_or(g.default_timeout()),
+                               work->soon_over ? progress.soon_over() : progress.messages());
   work->group = impl_;
   work->what = {"recv", true, src, tag, data.size()};
   work->deadline = g.deadline(o);
-  if (!work->completion->done()) g.track(work->completion);
+  if (!work->completion->done()) work->soon_over ? progress.doze() : progress.rouse();
   return Work(std::move(work));
 }
 

@@ -106,20 +106,11 @@ std::shared_ptr<engine::Completion> GroupImpl::start(const Call& call) {
   validate(call, rank(), size(), parts_.name);
   auto pending = std::make_unique<Pending>();
   pending->call = call;
-  auto completion = pending->completion = std::make_shared<engine::Completion>();
-  track(completion);
+  group::Progress& progress = *parts_.context->progress;
+  auto completion = pending->completion = std::make_shared<engine::Completion>(progress.collectives());
   submit(std::move(pending));
+  progress.rouse();
   return completion;
-}
-
-/// Let the progress thread know that there is something to carry, until `completion` comes.
-void GroupImpl::track(const std::shared_ptr<engine::Completion>& completion) {
-  const std::weak_ptr<ContextImpl> context = parts_.context;
-  std::function<void()> ended = [context] {
-    if (const auto c = context.lock()) c->progress->end_asynchronous();
-  };
-  parts_.context->progress->begin_asynchronous();
-  if (!completion->on_done(ended)) ended();
 }
 
 void GroupImpl::submit(std::unique_ptr<Pending> pending) {

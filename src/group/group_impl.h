@@ -107,16 +107,18 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   void adopt(const std::string& tuned);
   void run(const Call& call);
   std::shared_ptr<engine::Completion> start(const Call& call);
-  /// Empty when all of it was sent at once.
-  std::shared_ptr<engine::Completion> send(std::span<const std::byte> data, int dst, std::int64_t tag,
-                                           Duration timeout);
-  std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag, Duration timeout);
+  /// Empty when all of it was sent at once. `counted`: where it counts until it is complete.
+  std::shared_ptr<engine::Completion> send(std::span<const std::byte> data, int dst, std::int64_t tag, Duration timeout,
+                                           const std::shared_ptr<engine::UnderWay>& counted = nullptr);
+  std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag, Duration timeout,
+                                              const std::shared_ptr<engine::UnderWay>& counted = nullptr);
+  /// Whether a receive is soon over once its message is there: a short one through memory.
+  bool is_soon_over(std::size_t bytes, int src) const;
   /// A short message from a peer of this host that is there, or comes within a few looks: in front of receive(), which takes whatever is not so simple.
   std::optional<engine::Arrival> receive_now(std::span<std::byte> data, int src, std::int64_t tag);
   /// Wait for an operation of this group in this thread (empty: it has ended well); throws its error. Past the timeout: `cancel` for blocking calls.
   void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what, bool cancel,
             group::Progress::Interrupted interrupted = nullptr);
-  void track(const std::shared_ptr<engine::Completion>& completion);
   std::shared_ptr<GroupImpl> subgroup(std::span<const int> ranks, Duration timeout);
   void abort(const std::string& reason);
   /// Waits for what is in flight, at most `patience`; what then is left is aborted, here and elsewhere.
@@ -221,6 +223,7 @@ class WorkImpl {
   std::shared_ptr<engine::Completion> completion;
   Awaited what;
   TimePoint deadline = TimePoint::max();  ///< of a message; a collective looks after its own
+  bool soon_over = false;                 ///< to wake the progress thread for it would take longer than it takes
 };
 
 /// Throws InvalidArgument unless the call makes sense for a group of `size`; everything is checked before anything is sent.

@@ -16,7 +16,8 @@ void GroupImpl::adopt_message(std::span<const std::byte> data, int peer, Duratio
 }
 
 std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> data, int dst, std::int64_t tag,
-                                                    Duration timeout) {
+                                                    Duration timeout,
+                                                    const std::shared_ptr<engine::UnderWay>& counted) {
   check_usable();
   if (dst < 0 || dst >= size())
     throw InvalidArgument(fmt::format("send to rank {} on group \"{}\": it has ranks 0 to {}. Nothing was sent", dst,
@@ -29,10 +30,11 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("send: data is null. Nothing was sent");
   engine::Messenger& messenger = *parts_.context->messenger;
   const auto& segment = parts_.context->segment;
-  if (data.size() < engine::kHandedOver || segment == nullptr) return messenger.send_message(parts_.id, dst, tag, data);
+  if (data.size() < engine::kHandedOver || segment == nullptr)
+    return messenger.send_message(parts_.id, dst, tag, data, nullptr, counted);
   adopt_message(data, dst, timeout);
   const transport::Place place = segment->find(data.data(), data.size());
-  return messenger.send_message(parts_.id, dst, tag, data, place.offset != 0 ? &place : nullptr);
+  return messenger.send_message(parts_.id, dst, tag, data, place.offset != 0 ? &place : nullptr, counted);
 }
 
 void GroupImpl::check_receive(std::span<const std::byte> data, int src) {
@@ -50,10 +52,16 @@ void GroupImpl::check_receive(std::span<const std::byte> data, int src) {
 }
 
 std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data, int src, std::int64_t tag,
-                                                       Duration timeout) {
+                                                       Duration timeout,
+                                                       const std::shared_ptr<engine::UnderWay>& counted) {
   check_receive(data, src);
   if (data.size() >= engine::kHandedOver && parts_.context->segment != nullptr) adopt_message(data, src, timeout);
-  return parts_.context->messenger->receive_message(parts_.id, src, tag, data);
+  return parts_.context->messenger->receive_message(parts_.id, src, tag, data, counted);
+}
+
+bool GroupImpl::is_soon_over(std::size_t bytes, int src) const {
+  if (bytes >= engine::kHandedOver || src >= size()) return false;
+  return src < 0 ? one_host_ : parts_.members[src].shares_memory;
 }
 
 std::optional<engine::Arrival> GroupImpl::receive_now(std::span<std::byte> data, int src, std::int64_t tag) {

@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
+
 namespace unisono::group {
 
 namespace {
@@ -47,14 +49,15 @@ Progress::~Progress() {
 }
 
 Progress::Attendance::Attendance(Progress& p) noexcept : progress_(p) {
+  p.attended_.fetch_add(1, std::memory_order_relaxed);
   // The thread may sleep in the poller on behalf of the process: then peers would wake it at every signal. Call it back.
   if (p.attending_.fetch_add(1) == 0 && p.thread_parked_.load()) p.poller_.wake();
 }
 
 Progress::Attendance::~Attendance() {
-  if (progress_.attending_.fetch_sub(1) != 1 || progress_.asynchronous_.load() == 0) return;
+  if (progress_.attending_.fetch_sub(1) != 1 || !progress_.asynchronous()) return;
   const std::lock_guard lock(progress_.thread_mutex_);
-  if (progress_.thread_idle_) progress_.thread_wake_.notify_one();
+  if (progress_.thread_idle_.load()) progress_.thread_wake_.notify_one();
 }
 
 void Progress::enlist(std::weak_ptr<Driven> driven) {
@@ -63,22 +66,38 @@ void Progress::enlist(std::weak_ptr<Driven> driven) {
   driven_.push_back(std::move(driven));
 }
 
-void Progress::begin_asynchronous() {
-  asynchronous_.fetch_add(1);
-  if (attending_.load() > 0 && started_.load()) return;
+void Progress::look() {
+  const bool all = looks_.fetch_add(1, std::memory_order_relaxed) % 64 == 63;
+  messenger_.poll(all ? engine::Look::all : messenger_.kernel_links() ? engine::Look::quick : engine::Look::memory);
+}
+
+void Progress::start() {
+  started_.store(true);
+  thread_ = std::thread([this] { run(); });
+  ::pthread_setname_np(thread_.native_handle(), "unisono");
+}
+
+void Progress::doze() {
+  if (started_.load() && (!thread_idle_.load() || thread_dozes_.load())) return;
+  const std::lock_guard lock(thread_mutex_);
+  if (!started_.load())
+    start();
+  else if (thread_idle_.load())
+    thread_wake_.notify_one();
+}
+
+void Progress::rouse() {
+  // Whoever attends, or the thread that is awake, looks for what there is once more before it leaves, or sleeps.
+  if (started_.load() && (attending_.load() > 0 || (!thread_idle_.load() && !thread_parked_.load()))) return;
   const std::lock_guard lock(thread_mutex_);
   if (!started_.load()) {
-    started_.store(true);
-    thread_ = std::thread([this] { run(); });
-    ::pthread_setname_np(thread_.native_handle(), "unisono");
-  } else if (thread_idle_) {
+    start();
+  } else if (thread_idle_.load()) {
     thread_wake_.notify_one();
   } else if (thread_parked_.load()) {
     poller_.wake();  // it sleeps until a peer moves, but there is something new to begin
   }
 }
-
-void Progress::end_asynchronous() noexcept { asynchronous_.fetch_sub(1); }
 
 bool Progress::advance_all() {
   std::vector<std::weak_ptr<Driven>> list;
@@ -93,14 +112,40 @@ bool Progress::advance_all() {
 }
 
 void Progress::sleep_until_needed(std::unique_lock<std::mutex>& lock) {
-  thread_idle_ = true;
-  thread_wake_.wait(lock, [&] { return stop_.load() || (asynchronous_.load() > 0 && attending_.load() == 0); });
-  thread_idle_ = false;
+  const auto needed = [&] { return stop_.load() || (asynchronous() && attending_.load() == 0); };
+  thread_idle_.store(true);
+  do thread_wake_.wait(lock, [&] { return needed() || soon_over_->load() > 0; });
+  while (!needed() && !left_alone(lock));
+  thread_idle_.store(false);
+}
+
+/// Whether nobody waits for what is soon over, for the length of a nap. To nap costs nobody anything, while to be woken for each of a row of short messages takes
+/// longer than they take; so naps go on for a while after the last one. False when there have been none for so long, or something else is to be seen to.
+bool Progress::left_alone(std::unique_lock<std::mutex>& lock) {
+  constexpr Duration kNap = std::chrono::milliseconds(1), kLongNap = std::chrono::milliseconds(16);
+  constexpr int kNapsAfterTheLast = 100;
+  Duration nap = kNap;
+  bool alone = false;
+  thread_dozes_.store(true);
+  for (int naps = kNapsAfterTheLast; naps > 0 && !alone; naps--) {
+    const std::uint32_t attended = attended_.load(std::memory_order_relaxed);
+    const bool some = soon_over_->load() > 0;
+    if (some) naps = kNapsAfterTheLast;
+    nap = attending_.load() > 0 ? std::min(2 * nap, kLongNap) : kNap;
+    if (thread_wake_.wait_for(lock, nap, [&] { return stop_.load() || (asynchronous() && attending_.load() == 0); }))
+      break;
+    alone = some && soon_over_->load() > 0 && attending_.load() == 0 &&
+            attended == attended_.load(std::memory_order_relaxed);
+  }
+  thread_dozes_.store(false);
+  return alone;
 }
 
 void Progress::run() {
   id_.store(std::this_thread::get_id());
-  const auto unwanted = [&] { return stop_.load() || attending_.load() > 0 || asynchronous_.load() == 0; };
+  const auto unwanted = [&] {
+    return stop_.load() || attending_.load() > 0 || !(asynchronous() || soon_over_->load() > 0);
+  };
   while (true) {
     {
       std::unique_lock lock(thread_mutex_);

@@ -56,10 +56,18 @@ class Progress {
   template <class Done>
   Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done);
 
+  /// For who asks again and again instead of waiting: one look at what has come.
+  void look();
   void enlist(std::weak_ptr<Driven> driven);
-  /// An asynchronous operation begins: the thread sees to it (and is started by the first) as long as no caller waits.
-  void begin_asynchronous();
-  void end_asynchronous() noexcept;
+  /// Where asynchronous operations count until they are complete. As long as there are any and no caller waits, the thread sees to them: to those that are
+  /// soon over once nobody has waited for a millisecond or two.
+  const std::shared_ptr<engine::UnderWay>& collectives() const noexcept { return collectives_; }
+  const std::shared_ptr<engine::UnderWay>& messages() const noexcept { return messages_; }
+  const std::shared_ptr<engine::UnderWay>& soon_over() const noexcept { return soon_over_; }
+  /// There is one more; the first starts the thread.
+  void rouse();
+  /// The same for one that is soon over: it wakes nobody, as a rule.
+  void doze();
   /// There is something to do that whoever sleeps could not see.
   void nudge() noexcept { poller_.wake(); }
   void set_policy(engine::WaitPolicy policy, std::optional<int> seat) noexcept {
@@ -84,7 +92,10 @@ class Progress {
   void park(TimePoint until, Advance&& advance, Done&& done);
   void run();
   bool advance_all();
+  bool asynchronous() const noexcept { return messages_->load() > 0 || collectives_->load() > 0; }
+  void start();
   void sleep_until_needed(std::unique_lock<std::mutex>& lock);
+  bool left_alone(std::unique_lock<std::mutex>& lock);
 
   engine::Messenger& messenger_;
   transport::Poller& poller_;
@@ -101,12 +112,16 @@ class Progress {
   bool parked_ = false;
   std::uint64_t parkings_ = 0;
 
+  std::atomic<std::uint32_t> looks_{0};
   std::atomic<int> attending_{0};
-  std::atomic<std::int64_t> asynchronous_{0};
+  std::atomic<std::uint32_t> attended_{0};  ///< how often somebody began to wait
+  const std::shared_ptr<engine::UnderWay> collectives_ = std::make_shared<engine::UnderWay>(0),
+                                          messages_ = std::make_shared<engine::UnderWay>(0),
+                                          soon_over_ = std::make_shared<engine::UnderWay>(0);
   std::atomic<bool> started_{false}, stop_{false}, thread_parked_{false};
   std::mutex thread_mutex_;
   std::condition_variable thread_wake_;
-  bool thread_idle_ = false;
+  std::atomic<bool> thread_idle_{false}, thread_dozes_{false};
   std::vector<std::weak_ptr<Driven>> driven_;
   std::atomic<std::thread::id> id_{};
   std::thread thread_;
@@ -172,7 +187,7 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
   // While it waits, this thread does the progress thread's work, too: a peer may be waiting for another of our operations.
   const auto advance = [&] {
     bool moved = driven != nullptr && driven->advance();
-    if (asynchronous_.load(std::memory_order_relaxed) > 0) moved |= advance_all();
+    if (collectives_->load(std::memory_order_relaxed) > 0) moved |= advance_all();
     return moved;
   };
   const engine::WaitPolicy policy = policy_.load(std::memory_order_relaxed);

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "unisono/unisono.hpp"
@@ -116,6 +118,75 @@ TEST(Messages, ShortOnesOfARankThatHasLeft) {
     world.recv(std::span(&y, 1), 0);
     EXPECT_EQ(y, 5);
     EXPECT_THROW(world.recv(std::span(&y, 1), 0), Error);
+  });
+}
+
+/// More than the way to a rank holds, while that one does something else: the progress thread takes them, also where it was not woken for them.
+TEST(Messages, ARankThatComputesHoldsNobodyBack) {
+  for (const std::size_t count : {1, 1000, 5000}) {
+    std::atomic<bool> sent = false;
+    spawn_threads(2, [&](Group world) {
+      std::vector<std::int32_t> x(count, 7);
+      for (int round = 0; round < 3; round++) {
+        std::vector<std::vector<std::int32_t>> in(600, std::vector<std::int32_t>(count));
+        std::vector<Work> works;
+        if (world.rank() == 0)
+          for (auto& to : in) works.push_back(world.irecv(std::as_writable_bytes(std::span(to)), 1));
+        world.barrier();
+        if (world.rank() == 1) {
+          for (std::size_t i = 0; i < in.size(); i++) world.send(std::span<const std::int32_t>(x), 0);
+          sent = true, sent.notify_one();
+        } else {
+          sent.wait(false);
+          for (const Work& work : works) work.wait();
+          for (const auto& got : in) ASSERT_EQ(got, x);
+          sent = false;
+        }
+        world.barrier();
+      }
+    });
+  }
+}
+
+/// Nobody waits for them, and the progress thread is not woken for short ones: who asks looks, and who is to be called is.
+TEST(Messages, ReceivesThatNobodyWaitsFor) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{100'000}})
+    for (const bool asks : {true, false})
+      spawn_threads(3, [&](Group world) {
+        std::vector<std::int32_t> x(count, world.rank());
+        std::vector<Work> works;
+        std::atomic<int> called = 0;
+        if (world.rank() == 0) {
+          std::vector<std::vector<std::int32_t>> in(20, std::vector<std::int32_t>(count));
+          for (std::size_t i = 0; i < in.size(); i++) {
+            works.push_back(world.irecv(std::as_writable_bytes(std::span(in[i])), i % 2 == 0 ? 1 : 2));
+            if (!asks) works.back().on_done([&called] { called++, called.notify_one(); });
+          }
+          world.barrier();
+          for (const Work& work : works)
+            while (asks && !work.done()) std::this_thread::yield();
+          for (int so_far = 0; !asks && so_far < 20; so_far = called) called.wait(so_far);
+          for (std::size_t i = 0; i < in.size(); i++) {
+            EXPECT_EQ(works[i].received().source, i % 2 == 0 ? 1 : 2);
+            EXPECT_EQ(in[i], std::vector<std::int32_t>(count, i % 2 == 0 ? 1 : 2));
+          }
+        } else {
+          world.barrier();
+          for (int i = 0; i < 10; i++) world.send(std::span<const std::int32_t>(x), 0);
+        }
+        world.barrier();
+      });
+}
+
+/// One that can never come is an error for who only asks, too.
+TEST(Messages, AskingForAMessageOfARankThatHasLeft) {
+  spawn_threads(2, [](Group world) {
+    if (world.rank() == 0) return;
+    std::int32_t x = 0;
+    const Work work = world.irecv(std::as_writable_bytes(std::span(&x, 1)), 0);
+    while (!work.done()) std::this_thread::yield();
+    EXPECT_NE(work.error(), nullptr);
+    EXPECT_THROW(work.wait(), RankFailure);
   });
 }
 

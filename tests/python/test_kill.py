@@ -36,10 +36,12 @@ def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
             if case == "asynchronous":
                 for work in [world.all_reduce(x, async_op=True) for _ in range(5)]:
                     work.wait()
-            elif case in ("messages", "handed over"):
-                y = np.zeros(1) if case == "messages" else incoming
+            elif case in ("messages", "asked", "handed over"):
+                y = incoming if case == "handed over" else np.zeros(1)
                 work = world.irecv(y, src=(world.rank - 1) % world.size)
                 world.send(x, dst=(world.rank + 1) % world.size)
+                while case == "asked" and not work.done():
+                    pass
                 work.wait()
             elif case == "helped":  # the root does a part of what the others have to copy
                 world.gather(x, everything, root=0)
@@ -72,7 +74,10 @@ def victim_dies(world: Group, victim: int, case: str) -> dict[str, Any]:
     raise AssertionError("the loop ended")
 
 
-CASES = ("tiny", "small", "large", "shared", "barrier", "asynchronous", "messages", "handed over", "helped", "subgroup")
+CASES = (
+    *("tiny", "small", "large", "shared", "barrier", "asynchronous", "messages", "asked", "handed over", "helped"),
+    "subgroup",
+)
 
 
 @pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])
