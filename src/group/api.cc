@@ -63,9 +63,13 @@ Received Work::received() const noexcept {
 
 void Work::on_done(std::function<void()> f) const {
   if (impl_ == nullptr) return f();
+  if (!impl_->soon_over) {
+    if (!impl_->completion->on_done(f)) f();
+    return;
+  }
   group::Progress& progress = *impl_->group->parts().context->progress;
   if (!impl_->completion->on_done(f, progress.messages())) return f();
-  if (impl_->soon_over) progress.rouse();
+  progress.rouse();
 }
 
 // --- Group -----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <vector>
 
 #include "unisono/unisono.hpp"
@@ -89,6 +90,35 @@ TEST(Subgroups, BadListsAreRefusedByName) {
     EXPECT_NE(message({}).find("no ranks"), std::string::npos);
     EXPECT_NE(message({1 - world.rank()}).find("not one of its members"), std::string::npos);
   });
+}
+
+/// Whoever waits in one group carries on what was started in another one, also where somebody is to be called when that is done.
+TEST(Subgroups, WhatWasStartedInOneGoesOnWhileARankWaitsInAnother) {
+  for (const bool calls : {false, true})
+    spawn_threads(2, [&](Group world) {
+      const Group other = world.split(0);
+      std::vector<float> data(1'000'000, 1.0F);
+      std::int32_t word = 0;
+      for (int round = 0; round < 20; round++) {
+        if (world.rank() == 1) {
+          other.all_reduce(std::span(data));
+          world.send(std::span<const std::int32_t>(&word, 1), 0);
+          continue;
+        }
+        std::atomic<bool> called = false;
+        Call call;
+        call.collective = Collective::all_reduce;
+        call.input = call.output = data.data();
+        call.count = static_cast<std::int64_t>(data.size());
+        call.dtype = DType::f32;
+        const Work work = other.start(call);
+        if (calls) work.on_done([&] { called = true, called.notify_one(); });
+        world.recv(std::span(&word, 1), 1);
+        work.wait();
+        if (calls) called.wait(false);
+      }
+      world.barrier();
+    });
 }
 
 }  // namespace
