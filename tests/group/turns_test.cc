@@ -44,15 +44,19 @@ TEST(RulesOfTurns, LargeSharedBuffersAreUsedWhereTheyLie) {
 
 TEST(RulesOfTurns, SumsGoBackAmongFewerRanks) {
   for (const std::int64_t bytes : {64 << 10, 1 << 20, 16 << 20}) {
-    for (const int ranks : {2, 3, 4, 6, 8})
-      EXPECT_EQ(selector(8, 8).choose(question(Collective::all_reduce, ranks, bytes))->name, "staged_return") << ranks;
+    for (const int ranks : {2, 3, 4, 6, 8, 12})
+      EXPECT_EQ(selector(12, 12).choose(question(Collective::all_reduce, ranks, bytes))->name, "staged_return")
+          << ranks;
     for (const auto& [ranks, name] :
-         {std::pair(4, "staged_return"), {6, "staged_return"}, {8, "staged_two_shot"}, {9, "staged_two_shot"}})
+         {std::pair(4, "staged_return"), {6, "staged_return"}, {8, "staged_two_shot"}, {12, "staged_two_shot"}})
       EXPECT_EQ(selector(16, 2).choose(question(Collective::all_reduce, ranks, bytes))->name, name) << ranks;
   }
   plan::Question q = question(Collective::all_reduce, 8, 1 << 20);
   q.peer_memory = true;
   EXPECT_EQ(selector(8, 2).choose(q)->name, "single_copy") << "the contest stays";
+  q = question(Collective::all_reduce, 16, 16 << 20);
+  EXPECT_EQ(selector(16, 16).choose(q)->name, "staged_return");
+  EXPECT_EQ(selector(16, 2).choose(q)->name, "staged_two_shot");
 }
 
 /// With a core for each rank shared buffers win from 2 to 16 KiB on; where ranks take turns, only much later.

@@ -33,8 +33,8 @@ TEST(Selector, OneShotForSmallVectorsInSharedMemoryAndLessOfItForMoreRanks) {
   const Selector s = table();
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 8 * 1024 - 1))->name, "staged_one_shot");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 8 * 1024))->name, "staged_return");
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 1024 - 1))->name, "staged_one_shot");
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 1024))->name, "staged_two_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 6 * 1024 - 1))->name, "staged_one_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 6 * 1024))->name, "staged_two_shot");
 }
 
 TEST(Selector, SharedBuffersAreUsedWhereTheyAre) {
@@ -67,6 +67,8 @@ TEST(Selector, AnAllGatherIsByOwnersOnlyWhereAllOutputsAreShared) {
   q.shared_outputs = true;
   q.bytes = 1 << 20;
   EXPECT_EQ(s.choose(q)->name, "shared") << "within the caches nothing is gained";
+  q.ranks = 12;
+  EXPECT_EQ(s.choose(q)->name, "shared_by_owner") << "but by many readers";
   q.bytes = 64 << 20;
   q.ranks = 2;
   EXPECT_EQ(s.choose(q)->name, "shared") << "one output to write to";

@@ -51,7 +51,10 @@ def test_each_example_has_both_languages() -> None:
             assert "unisono run -n " in head and mark in head, f"{name}{suffix} does not say how to run it"
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+RANKS = [1, pytest.param(2, marks=pytest.mark.long), 3, 4]
+
+
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", NUMBERED)
 def test_python(name: str, ranks: int) -> None:
     output = run(ranks, sys.executable, EXAMPLES / f"{name}.py")
@@ -60,13 +63,13 @@ def test_python(name: str, ranks: int) -> None:
 
 
 @pytest.mark.timeout(900)  # the first one may build them
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("name", NUMBERED)
 def test_cpp(programs: Path, name: str, ranks: int) -> None:
     assert run(ranks, programs / name).strip()
 
 
-@pytest.mark.parametrize("ranks", [3, 4])
+@pytest.mark.parametrize("ranks", [3, pytest.param(4, marks=pytest.mark.long)])
 def test_digits(ranks: int, tmp_path: Path) -> None:
     output = run(
         ranks,
