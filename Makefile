@@ -55,7 +55,7 @@ lint: deps $(STAMPS)/dev ## layers, formatting, ruff, mypy --strict
 
 .PHONY: tidy
 tidy: deps $(STAMPS)/tidy ## clang-tidy over the sources, 25 minutes; FILES="src/engine" for a part
-	@cmake --preset release > /dev/null
+	@cmake --preset release -B build/tidy -DUNISONO_UNITY=OFF > /dev/null
 	@$(BIN)/python tools/tidy.py $(FILES)
 
 .PHONY: format

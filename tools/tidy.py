@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "release"
+BUILD = ROOT / "build" / "tidy"  # `make tidy` configures it, each file by itself
 FINDING = re.compile(r"^/.*: (error|warning): ")
 
 
@@ -47,7 +47,10 @@ def check(file: str) -> tuple[str, list[str]]:
 
 def main() -> int:
     """0 when nothing was found."""
-    files = sources(sys.argv[1:] or ["src/", "examples/"])
+    wanted = sys.argv[1:] or ["src/", "examples/"]
+    files = sources(wanted)
+    if not files:
+        sys.exit(f"tools/tidy.py: {BUILD.relative_to(ROOT)} compiles no file below {', '.join(wanted)}")
     on_terminal = sys.stdout.isatty()
     seen: set[str] = set()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

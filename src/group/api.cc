@@ -63,13 +63,10 @@ Received Work::received() const noexcept {
 
 void Work::on_done(std::function<void()> f) const {
   if (impl_ == nullptr) return f();
-  if (!impl_->soon_over) {
-    if (!impl_->completion->on_done(f)) f();
-    return;
-  }
   group::Progress& progress = *impl_->group->parts().context->progress;
-  if (!impl_->completion->on_done(f, progress.messages())) return f();
-  progress.rouse();
+  // All others count already, each as what it is: whoever waits looks at whether there are collectives to carry on.
+  if (!impl_->completion->on_done(f, impl_->soon_over ? progress.messages() : nullptr)) return f();
+  if (impl_->soon_over) progress.rouse();
 }
 
 // --- Group -----------------------------------------------------------------------------------------------------------

@@ -112,7 +112,6 @@ bool Progress::advance_all() {
 }
 
 void Progress::sleep_until_needed(std::unique_lock<std::mutex>& lock) {
-  const auto needed = [&] { return stop_.load() || (asynchronous() && attending_.load() == 0); };
   thread_idle_.store(true);
   do thread_wake_.wait(lock, [&] { return needed() || soon_over_->load() > 0; });
   while (!needed() && !left_alone(lock));
@@ -132,8 +131,7 @@ bool Progress::left_alone(std::unique_lock<std::mutex>& lock) {
     const bool some = soon_over_->load() > 0;
     if (some) naps = kNapsAfterTheLast;
     nap = attending_.load() > 0 ? std::min(2 * nap, kLongNap) : kNap;
-    if (thread_wake_.wait_for(lock, nap, [&] { return stop_.load() || (asynchronous() && attending_.load() == 0); }))
-      break;
+    if (thread_wake_.wait_for(lock, nap, [&] { return needed(); })) break;
     alone = some && soon_over_->load() > 0 && attending_.load() == 0 &&
             attended == attended_.load(std::memory_order_relaxed);
   }

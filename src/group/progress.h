@@ -93,6 +93,8 @@ class Progress {
   void run();
   bool advance_all();
   bool asynchronous() const noexcept { return messages_->load() > 0 || collectives_->load() > 0; }
+  /// Whether the thread has to be awake. What is soon over does not ask for it.
+  bool needed() const noexcept { return stop_.load() || (asynchronous() && attending_.load() == 0); }
   void start();
   void sleep_until_needed(std::unique_lock<std::mutex>& lock);
   bool left_alone(std::unique_lock<std::mutex>& lock);

@@ -15,7 +15,7 @@ namespace unisono::kernels {
 namespace {
 
 using Buffer = std::vector<unsigned char>;
-constexpr auto kMargin = static_cast<unsigned char>(0xa5);
+constexpr auto kGuardByte = static_cast<unsigned char>(0xa5);
 
 /// Values that go wrong easily, as bits: zeros, infinities, NaNs of all kinds, denormals, the largest, the smallest
 /// normal.
@@ -78,7 +78,7 @@ class Values {
 
   /// `count` elements at `offset` of a buffer that has guard bytes around them.
   Buffer source(std::size_t count, std::size_t offset) {
-    Buffer buffer(offset + count * size_of(dtype_) + 64, kMargin);
+    Buffer buffer(offset + count * size_of(dtype_) + 64, kGuardByte);
     const std::size_t from = random_() % (kPool - count) * size_of(dtype_);
     std::memcpy(buffer.data() + offset, pool_.data() + from, count * size_of(dtype_));
     return buffer;
@@ -316,7 +316,7 @@ TEST_P(Sets, StreamingToMany) {
 TEST_P(Sets, EveryPairOfSpecials) {
   const auto special = specials(dtype());
   const std::size_t n = special.size() * special.size();
-  std::vector<Buffer> buffers(4, Buffer(n * size_of(dtype()), kMargin));
+  std::vector<Buffer> buffers(4, Buffer(n * size_of(dtype()), kGuardByte));
   for (std::size_t i = 0; i < n; i++) {
     put(buffers[0], dtype(), i * size_of(dtype()), special[i / special.size()]);
     put(buffers[1], dtype(), i * size_of(dtype()), special[i % special.size()]);
