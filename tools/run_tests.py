@@ -131,7 +131,8 @@ def ctest(
     reports = REPORTS / preset
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir(parents=True)
-    if not run("cmake", "--preset", preset, f"-DUNISONO_WERROR={settings.werror}"):
+    light = "ON" if folders else "OFF"
+    if not run("cmake", "--preset", preset, f"-DUNISONO_WERROR={settings.werror}", f"-DUNISONO_SANITIZE_LIGHT={light}"):
         result.check(False, f"preset {preset}: configuration")
         return result
     # The installed command does what plan_verify_all would do, in a stage of its own.
@@ -159,6 +160,8 @@ def ctest(
         "ctest",
         "--test-dir",
         build,
+        "--parallel",
+        str(settings.jobs),
         "--output-on-failure",
         "--no-tests=error",
         "--output-junit",

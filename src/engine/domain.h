@@ -189,10 +189,10 @@ class Domain final : private StageHolder {
   /// Rank q may wait for the end of one.
   void wake(int q) noexcept { views_[q]->wake(); }
   /// This rank is at a piece of rank q's reduction; -1: it is not any more.
-  void helps(int q) noexcept { own_->helps.value.store(static_cast<std::uint64_t>(q + 1), std::memory_order_release); }
+  void helps(int q) noexcept { own_->helps.value.store(static_cast<std::uint64_t>(q) + 1, std::memory_order_release); }
   /// Whether rank h is at a piece of rank q's.
   bool is_helping(int h, int q) const noexcept {
-    return control_[h]->helps.value.load(std::memory_order_acquire) == static_cast<std::uint64_t>(q + 1);
+    return control_[h]->helps.value.load(std::memory_order_acquire) == static_cast<std::uint64_t>(q) + 1;
   }
 
   std::uint64_t signalled(int channel) const noexcept {

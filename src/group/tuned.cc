@@ -41,6 +41,7 @@ constexpr std::string_view kRulesOfTurns =
     "all_reduce@net[9-]:0-2M=binomial,2M-=ring;"
     "all_reduce@shm[4-]:0-32K=staged_one_shot;"
     "all_reduce@shm[7-]:32K-=staged_two_shot;"
+    "all_reduce@nodes[16-]:64K-=staged_nodes;"  // as without turns
     "reduce@shm[3]:2K-8K=staged_one_shot;"
     "reduce@shm[3-4]:128K-=staged_one_shot;"
     "reduce@shm[4]:2K-32K=staged_one_shot;"

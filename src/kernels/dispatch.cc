@@ -19,14 +19,12 @@ static_assert(static_cast<int>(DType::f32) == 2 && static_cast<int>(DType::boole
 namespace base_unit {
 extern const unit::Table kTable;
 }
-#ifdef UNISONO_KERNELS_X86
 namespace avx2_unit {
 extern const unit::Table kTable;
 }
 namespace avx512_unit {
 extern const unit::Table kTable;
 }
-#endif
 
 namespace {
 
@@ -40,15 +38,21 @@ struct Sets {
 
 Sets find_sets() noexcept {
   Sets found;
-#if defined(UNISONO_KERNELS_X86)
+#ifdef __x86_64__
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+#endif
+#ifdef UNISONO_KERNELS_AVX512
   if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     found.add("avx512", avx512_unit::kTable);
+#endif
+#ifdef UNISONO_KERNELS_AVX2
   if (avx2) found.add("avx2", avx2_unit::kTable);
+#endif
+#if defined(UNISONO_KERNELS_BASE) && defined(__x86_64__)
   if (__builtin_cpu_supports("sse4.2")) found.add("sse4", base_unit::kTable);
-#elif defined(__aarch64__)
+#elif defined(UNISONO_KERNELS_BASE) && defined(__aarch64__)
   found.add("neon", base_unit::kTable);
 #endif
   found.add("scalar", kReferenceTable);

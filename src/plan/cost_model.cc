@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "plan/trimmed.h"
+
 namespace unisono::plan {
 
 namespace {
@@ -14,12 +16,6 @@ constexpr double kMicro = 1e-6, kNano = 1e-9;
 
 std::string text_of(const LinkCost& link) {
   return fmt::format("{:.3g}us,{:.3g}us,{:.3g}ns/B", link.alpha / kMicro, link.gap / kMicro, link.beta / kNano);
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
 }
 
 /// The part up to the separator; `text` goes on behind it.

@@ -7,15 +7,11 @@
 #include <charconv>
 #include <limits>
 
+#include "plan/trimmed.h"
+
 namespace unisono::plan {
 
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\n");
-  if (first == std::string_view::npos) return text.substr(0, 0);
-  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
-}
 
 // Cuts `text` at `separator`; all parts are views into it, so their place can be told.
 std::vector<std::string_view> split(std::string_view text, char separator) {

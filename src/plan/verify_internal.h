@@ -17,6 +17,11 @@ namespace unisono::plan::verification {
 using GlobalStep = std::uint32_t;
 inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
+/// Vector clocks: the later of two, component by component.
+inline void take_later(std::uint32_t* __restrict to, const std::uint32_t* __restrict from, std::uint32_t lanes) {
+  for (std::uint32_t i = 0; i < lanes; i++) to[i] = to[i] < from[i] ? from[i] : to[i];
+}
+
 /// Collects violations up to a limit.
 class Findings {
  public:

@@ -33,9 +33,10 @@ class LocalClocks {
   const std::uint32_t* row(std::uint32_t s) const { return rows_.data() + std::size_t{s} * lanes_; }
   void join(std::uint32_t s, std::uint32_t earlier) {
     std::uint32_t* to = rows_.data() + std::size_t{s} * lanes_;
-    const std::uint32_t* from = row(earlier);
-    for (std::uint32_t i = 0; i < lanes_; i++) to[i] = std::max(to[i], from[i]);
-    to[place_[earlier].lane] = std::max(to[place_[earlier].lane], place_[earlier].number);
+    const Place& place = place_[earlier];
+    if (to[place.lane] >= place.number) return;  // who knows of a step knows all that it knew
+    take_later(to, row(earlier), lanes_);
+    to[place.lane] = place.number;
   }
 
   std::uint32_t lanes_;

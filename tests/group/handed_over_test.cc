@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/handover.h"
+#include "group/calls_on_memory.h"
 #include "unisono/unisono.hpp"
 
 namespace unisono {
@@ -190,7 +191,7 @@ TEST(HandedOver, AMessageThatTimedOutWasNeverSent) {
 TEST(HandedOver, WhatAGroupTakesWithIt) {
   spawn_threads(2, [](Group world) {
     const Memory data(world, Kind::allocated, 4 << 20);
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < (test::kSanitized ? 8 : 20); round++) {
       Group other = world.subgroup(std::vector<int>{0, 1});
       const Memory buffer(world, Kind::allocated, 4 << 20);
       buffer.fill(round);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "group/calls_on_memory.h"
 #include "unisono/unisono.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -151,7 +152,7 @@ TEST(RepeatedCalls, OfManyKindsInTurn) {
   for (const int ranks : {1, 2, 3})
     spawn_threads(ranks, [](const Group& group) {
       AnyCall any(group, 42, 600 << 10);
-      for (int i = 0; i < 400; i++) {
+      for (int i = 0; i < (unisono::test::kSanitized ? 150 : 400); i++) {
         any.run();
         if (testing::Test::HasFatalFailure()) FAIL() << "call " << i << " of seed 42";
       }

@@ -57,6 +57,8 @@ TEST(RulesOfTurns, SumsGoBackAmongFewerRanks) {
   q = question(Collective::all_reduce, 16, 16 << 20);
   EXPECT_EQ(selector(16, 16).choose(q)->name, "staged_return");
   EXPECT_EQ(selector(16, 2).choose(q)->name, "staged_two_shot");
+  q.several_nodes = true;
+  EXPECT_EQ(selector(16, 2).choose(q)->name, "staged_nodes");
 }
 
 /// With a core for each rank shared buffers win from 2 to 16 KiB on; where ranks take turns, only much later.

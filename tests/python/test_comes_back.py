@@ -333,7 +333,7 @@ def stopped_amid(world: Group) -> list[bool] | None:
         return None
     world.recv(word, 1)
     if world.rank == 2:
-        threading.Timer(8.0, os.kill, (pids[1], signal.SIGCONT)).start()
+        threading.Timer(4.0, os.kill, (pids[1], signal.SIGCONT)).start()
         return None
     try:
         world.all_reduce(x, timeout=1.0)
@@ -359,7 +359,7 @@ def message_stopped_amid(world: Group) -> list[Any] | None:
         world.recv(word, 1)
         time.sleep(0.05)  # somewhere amid
         os.kill(pids[1], signal.SIGSTOP)
-        threading.Timer(6.0, os.kill, (pids[1], signal.SIGCONT)).start()
+        threading.Timer(4.0, os.kill, (pids[1], signal.SIGCONT)).start()
         return None
     for use in range(5):
         world.send(x, 1 - world.rank) if (world.rank + use) % 2 == 0 else world.recv(x, 1 - world.rank)
@@ -370,13 +370,13 @@ def message_stopped_amid(world: Group) -> list[Any] | None:
     try:
         while True:
             x[:100] = 3
-            world.send(x, 1, timeout=2.0) if world.rank == 0 else world.recv(x, 0, timeout=20.0)
-            world.recv(x, 1, timeout=2.0) if world.rank == 0 else world.send(x, 0, timeout=20.0)
+            world.send(x, 1, timeout=1.0) if world.rank == 0 else world.recv(x, 0, timeout=20.0)
+            world.recv(x, 1, timeout=1.0) if world.rank == 0 else world.send(x, 0, timeout=20.0)
     except unisono.Error:
         took = time.monotonic() - start
         x[:] = 9
-        time.sleep(7.0)  # the other one goes on
-        return [before, took < 6, bool((x == 9).all())]
+        time.sleep(5.0)  # the other one goes on
+        return [before, took < 4, bool((x == 9).all())]
 
 
 def test_a_message_whose_peer_was_stopped() -> None:

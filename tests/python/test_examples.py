@@ -51,11 +51,12 @@ def test_each_example_has_both_languages() -> None:
             assert "unisono run -n " in head and mark in head, f"{name}{suffix} does not say how to run it"
 
 
-RANKS = [1, pytest.param(2, marks=pytest.mark.long), 3, 4]
+# One that trains by torch takes ten seconds.
+BRIEF = [(name, ranks) for name in NUMBERED for ranks in ([3] if name == "06_own_hook" else [1, 3, 4])]
+WHOLE = [(name, ranks) for name in NUMBERED for ranks in [1, 2, 3, 4] if (name, ranks) not in BRIEF]
 
 
-@pytest.mark.parametrize("ranks", RANKS)
-@pytest.mark.parametrize("name", NUMBERED)
+@pytest.mark.parametrize(("name", "ranks"), [*BRIEF, *(pytest.param(*case, marks=pytest.mark.long) for case in WHOLE)])
 def test_python(name: str, ranks: int) -> None:
     output = run(ranks, sys.executable, EXAMPLES / f"{name}.py")
     assert "Traceback" not in output
@@ -63,7 +64,7 @@ def test_python(name: str, ranks: int) -> None:
 
 
 @pytest.mark.timeout(900)  # the first one may build them
-@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.long), 3, 4])
 @pytest.mark.parametrize("name", NUMBERED)
 def test_cpp(programs: Path, name: str, ranks: int) -> None:
     assert run(ranks, programs / name).strip()
