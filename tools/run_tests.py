@@ -95,14 +95,14 @@ def layers(_: Settings) -> Result:
     return result
 
 
-def style(_: Settings) -> Result:
+def style(settings: Settings) -> Result:
     """Formatting and static checks; a tool that is not there is named and counted as skipped."""
     result = Result()
     checks: list[tuple[str, list[str]]] = [
         ("clang-format", ["--dry-run", "-Werror", *tracked("*.cc", "*.cpp", "*.h", "*.hpp")]),
         ("ruff", ["check", "."]),
         ("ruff", ["format", "--check", "."]),
-        ("mypy", []),
+        ("mypy", ["--num-workers", str(settings.jobs)]),
     ]
     for tool, arguments in checks:
         path = shutil.which(tool, path=f"{VENV_BIN}{os.pathsep}{os.environ['PATH']}")

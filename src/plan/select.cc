@@ -20,7 +20,7 @@ namespace {
 //   recursive doubling or not    latency times log2 n against the bytes it sends more than once
 //   circulant or ring  rings win once a block (S/n) takes several times as long as a message: about 128K
 //   shared             copies less than staged, but who writes to others waits for all to have begun
-//   shared_by_owner    reads a block from memory once, where shared reads it once a rank: from where all outputs do not fit into caches, or many read it
+//   shared_by_owner    reads a block from memory once, where shared reads it once a rank: from where that is longer than the wait for all to have begun
 //   single_copy        from where it wins between cores that share no cache; in a group it runs only while it is faster (group/contest.h)
 //   hierarchical       a link between hosts is slower than memory: what goes over it counts; with two hosts of two, few messages do
 //   binomial reduce    between hosts of several ranks it sends the vector over each link once, the circulant one more often
@@ -80,8 +80,7 @@ constexpr std::string_view kBuiltIn =
     "broadcast@shm[9-]:16K-=shared;"
     "all_gather@shm[1-4]:2K-=shared;"
     "all_gather@shm[5-]:4K-=shared;"
-    "all_gather@shm[3-8]:3M-=shared_by_owner;"
-    "all_gather@shm[9-]:768K-=shared_by_owner;"
+    "all_gather@shm[3-]:768K-=shared_by_owner;"
     "reduce_scatter@shm:2K-=shared;"
     "gather@shm:2K-=shared;"
     "scatter@shm[1-4]:2K-=shared;"

@@ -64,13 +64,13 @@ std::vector<std::byte> on_registered(const Group& world, const Call& call, bool 
 }
 
 TEST(RegisteredBuffers, EveryCollectiveIsAsOnPrivateMemory) {
-  for (const int n : {2, 3, 5})
+  for (const int n : kSanitized ? std::vector{2, 3} : std::vector{2, 3, 5})
     spawn_threads(n, [](Group world) {
       for (const Collective c : kMoving)
         for (const std::int64_t count : {2'100, 10'000, 70'001})
           for (const bool in_place : {false, true}) {
             if (in_place && c == Collective::all_to_all) continue;
-            if (kSanitized && count > (world.size() == 2 ? 70'001 : world.size() == 3 ? 10'000 : 2'100)) continue;
+            if (kSanitized && count > 50'000 && world.size() > 2) continue;
             Call call;
             call.collective = c;
             call.count = count;

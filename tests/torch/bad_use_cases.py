@@ -173,6 +173,7 @@ class Half(nn.Module):
 def forgotten_parameters() -> str:
     """find_unused_parameters is off: torch says so on rank 0, at its second step; the others wait in their first."""
     model = DistributedDataParallel(Half())
+    dist.barrier()  # rank 0, which only sends so far, could abort while others still construct theirs
 
     def program() -> None:
         for _ in range(2):
