@@ -57,7 +57,7 @@ function(unisono_test name)
   unisono_compile_options(${name})
   unisono_several_at_once(${name})
   # What a test does itself is soon done: to optimise it fully takes longer than it saves.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og>)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
