@@ -16,7 +16,7 @@ function(unisono_compile_options target)
   if(UNISONO_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${UNISONO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     # AddressSanitizer's checks as calls, and without those checks of every load that find nothing that it does not
-    # (null, object-size) or that x86 seldom minds (alignment): two thirds of the time to compile, the same to run.
+    # (null, object-size, vptr) or that x86 seldom minds (alignment): two thirds of the time to compile, the same to run.
     if(UNISONO_SANITIZE MATCHES address AND UNISONO_SANITIZE_LIGHT)
       target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size,alignment,vptr
                                                "SHELL:--param asan-instrumentation-with-call-threshold=0")

@@ -69,6 +69,9 @@ TEST(Selector, AnAllGatherIsByOwnersOnlyWhereAllOutputsAreShared) {
   EXPECT_EQ(s.choose(q)->name, "shared") << "of little nothing is gained";
   q.bytes = 1 << 20;
   EXPECT_EQ(s.choose(q)->name, "shared_by_owner");
+  q.ranks = 12;
+  EXPECT_EQ(s.choose(q)->name, "shared_by_owner");
+  q.bytes = 64 << 20;
   q.ranks = 2;
   EXPECT_EQ(s.choose(q)->name, "shared") << "one output to write to";
 }
