@@ -9,6 +9,9 @@
 
 namespace unisono::engine {
 
+/// All parts of a frame but the last have a multiple of so many bytes.
+inline constexpr std::uint64_t kPartAlignment = 64;
+
 /// Thread-safety: under the messenger's lock.
 class Assembly {
  public:

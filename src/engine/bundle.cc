@@ -52,7 +52,8 @@ void Bundle::cut(OutFrame frame) {
   const std::uint64_t length = frame.header.length;
   const auto streams = static_cast<std::uint64_t>(std::min(sharing_.streams, open()));
   const std::uint64_t share = std::clamp((length + streams - 1) / streams, sharing_.least, sharing_.most);
-  const std::uint64_t pieces = (length + share - 1) / share, size = (length + pieces - 1) / pieces;
+  const std::uint64_t pieces = (length + share - 1) / share;
+  const std::uint64_t whole = pieces * kPartAlignment, size = (length + whole - 1) / whole * kPartAlignment;
   const auto common = std::make_shared<Cut>();
   common->flag = frame.flag;
   common->completion = std::move(frame.completion);

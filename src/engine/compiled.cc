@@ -74,6 +74,7 @@ Compiled compile(plan::Plan plan) {
   std::stable_sort(c.turns.begin(), c.turns.end(), [&](std::uint16_t a, std::uint16_t b) {
     return turn_of(plan, c.lanes[a]) < turn_of(plan, c.lanes[b]);
   });
+  c.foldings = find_foldings(plan);
   c.sends_to.assign(sends_to.begin(), sends_to.end());
   c.plan = std::move(plan);
   return c;

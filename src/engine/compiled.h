@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/fold.h"
 #include "plan/ir.h"
 
 namespace unisono::engine {
@@ -22,6 +23,7 @@ struct Compiled {
   std::vector<std::uint32_t> alike;
   std::vector<std::uint32_t> ordinals;  ///< for send and recv: which message of its channel between the two ranks
   std::int32_t joint_reduction = -1;    ///< of a joint plan: the step that others do a part of; -1: it has copies
+  std::vector<Folding> foldings;        ///< by step; empty when there is none
   std::vector<std::int32_t> sends_to;   ///< ranks that this rank sends to, ascending
   /// Sums go back where operands lay, on other ranks' stages: who writes there next has just read there, so nobody waits for lines, and all of it goes
   /// through the caches.

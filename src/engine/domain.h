@@ -22,6 +22,8 @@ namespace unisono::engine {
 
 /// Slices of an operation in flight.
 inline constexpr std::int64_t kWindow = 8;
+/// And in messages within a host, which are there at once: a sum is to leave again while it lies in the caches.
+inline constexpr std::int64_t kLocalWindow = 3;
 /// Signal channels of a plan, the implicit "done" not counted.
 inline constexpr int kChannels = 4;
 /// Payload that fits into the line of an announcement, and the most that fits beside it.

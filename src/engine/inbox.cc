@@ -82,19 +82,15 @@ std::optional<Discord> Inbox::check(int rank, const FrameHeader& h) const {
   return std::nullopt;
 }
 
-std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, std::vector<MutablePart> parts,
-                                   StepFlag* flag) {
+std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, Sink into) {
   const auto early = early_.find({header.sequence, key(rank, header)});
   if (early == early_.end()) {
-    posts_[key(rank, header)] = {std::move(parts), flag, header.length};
+    posts_[key(rank, header)] = {std::move(into), header.length};
     return std::nullopt;
   }
   const std::shared_ptr<Parcel> parcel = early->second;
   if (parcel->header.length != header.length)
     return Discord{rank, header.sequence, header.signature, parcel->header.signature};
-  Sink into;
-  into.parts = std::move(parts);
-  into.flag = flag;
   if (!parcel->complete) {
     parcel->claim = std::move(into);
     return std::nullopt;
@@ -185,9 +181,7 @@ std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::op
         discord = Discord{rank, header.sequence, signature_, header.signature};
         return Sink{};
       }
-      Sink sink;
-      sink.parts = std::move(post->second.parts);
-      sink.flag = post->second.flag;
+      Sink sink = std::move(post->second.into);
       posts_.erase(post);
       return sink;
     }
@@ -210,6 +204,7 @@ void Inbox::finish_message(const FrameHeader& header, int rank, std::size_t room
 
 void Inbox::deliver(Parcel& parcel, Sink& into, Deferred& deferred) {
   std::size_t at = 0, room = 0;
+  if (into.fold) into.fold->add(0, parcel.data.span());
   for (const MutablePart& p : into.parts) {
     const std::size_t take = std::min(p.size(), parcel.data.size() - at);
     if (take > 0) std::memcpy(p.data(), parcel.data.data() + at, take);

@@ -58,9 +58,8 @@ class Inbox {
   /// Operation `sequence` begins here; a frame that came early may already show that somebody called something else.
   std::optional<Discord> begin(std::uint64_t sequence, const Signature& signature);
   void end(std::uint64_t sequence);
-  /// Receive the message that `header` names from `rank`. Completes at once when it is there.
-  std::optional<Discord> post(int rank, const FrameHeader& header, std::vector<transport::MutablePart> parts,
-                              StepFlag* flag);
+  /// Receive the message that `header` names from `rank` to `into`, which has no completion. Completes at once when it is there.
+  std::optional<Discord> post(int rank, const FrameHeader& header, Sink into);
 
   /// What `rank` says it waits in; it may be a number that has not begun here yet.
   std::optional<Discord> on_probe(int rank, const FrameHeader& header);
@@ -102,8 +101,7 @@ class Inbox {
 
  private:
   struct Post {
-    std::vector<transport::MutablePart> parts;
-    StepFlag* flag;
+    Sink into;
     std::uint64_t length;
   };
   struct Receive {

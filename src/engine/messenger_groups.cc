@@ -118,12 +118,11 @@ std::vector<int> Messenger::not_begun(std::uint64_t id, std::uint64_t sequence) 
   return ranks;
 }
 
-void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, std::vector<MutablePart> parts,
-                        StepFlag* flag) {
+void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, Sink into) {
   const std::lock_guard lock(mutex_);
   GroupState* group = find(id);
   if (group == nullptr) return;
-  if (auto discord = group->inbox.post(rank, header, std::move(parts), flag)) report_discord(id, *group, *discord);
+  if (auto discord = group->inbox.post(rank, header, std::move(into))) report_discord(id, *group, *discord);
 }
 
 std::shared_ptr<Completion> Messenger::receive_message(std::uint64_t id, int rank, std::int64_t tag, MutablePart buffer,

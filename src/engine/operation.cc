@@ -96,7 +96,9 @@ void Operation::lay_out() {
                slice_bytes_ >= ground_.domain->least_exchanged();  // the same on both ranks, as slices are
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
-  const auto slots = static_cast<std::size_t>(std::min<std::int64_t>(slices_, kWindow));
+  const auto slots = static_cast<std::size_t>(std::min(slices_, plan.staged ? kWindow : ground_.network_window));
+  folds_ =
+      !bound_->compiled->foldings.empty() && scratch_stride_ * static_cast<std::int64_t>(slots) >= ground_.least_folded;
   const std::size_t lanes = plan.lanes, steps = plan.steps.size();
   slots_.resize(slots);
   positions_.resize(slots * lanes);
@@ -241,7 +243,7 @@ bool Operation::advance_lane(Slot& slot, std::size_t lane) {
   while (slot.position[lane] < steps.size()) {
     const std::uint32_t index = steps[slot.position[lane]];
     std::uint8_t state = slot.state[index].load(std::memory_order_acquire);
-    if (state == kIdle) {
+    if (state == kIdle || state == kFolded) {
       if (!ready(slot, index) || !run_step(slot, index) || done_) return moved;
       moved = true;
       state = slot.state[index].load(std::memory_order_acquire);
@@ -270,11 +272,15 @@ bool Operation::post_ahead(Slot& slot, std::size_t lane) {
   return moved;
 }
 
+bool Operation::passed(const Slot& slot, std::uint32_t step) const {
+  return slot.position[plan().steps[step].lane] > bound_->compiled->places[step];
+}
+
 /// A step is done when its lane has passed it: those behind it in its lane, which may have been posted ahead, stand for it.
 bool Operation::ready(const Slot& slot, std::uint32_t index) const {
   const Compiled& compiled = *bound_->compiled;
   for (const std::uint32_t dep : compiled.plan.waits_for(compiled.plan.steps[index]))
-    if (slot.position[compiled.plan.steps[dep].lane] <= compiled.places[dep]) return false;
+    if (!passed(slot, dep)) return false;
   return true;
 }
 

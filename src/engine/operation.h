@@ -15,6 +15,7 @@
 #include "engine/compiled.h"
 #include "engine/domain.h"
 #include "engine/faster_way.h"
+#include "engine/frame.h"
 #include "engine/joint_copy.h"
 #include "engine/running.h"
 #include "engine/signature.h"
@@ -43,6 +44,9 @@ struct Ground {
   int size = 1;
   std::vector<std::byte>* scratch = nullptr;  ///< grows as needed, kept between operations
   std::int64_t network_slice = 0;             ///< bytes of a slice in messages; 0: chosen
+  std::int64_t network_window = kWindow;      ///< slices in flight in messages, at most kWindow
+  std::int64_t least_folded =
+      Fold::kLeast;  ///< from so many bytes of slices in flight on they are reduced as they come
 };
 
 /// What calls of the same collective, types and sizes have in common: which plans they may run. It knows nobody's memory.
@@ -92,7 +96,7 @@ class Operation final : public Running {
   const Bound& runs() const noexcept { return *bound_; }
 
  private:
-  enum StepState : std::uint8_t { kIdle = 0, kPosted = 1, kDone = 2 };
+  enum StepState : std::uint8_t { kIdle = 0, kPosted = 1, kDone = 2, kFolded = 3 };
   struct Slot {
     std::int64_t slice = -1;  ///< -1: free
     bool finished = false;
@@ -175,6 +179,10 @@ class Operation final : public Running {
   bool help_reduction(const Slot& slot, int q);
   void reduce_jointly(const Slot& slot, int q, const JointWork::Piece& piece);
   void run_message(Slot& slot, std::uint32_t index);
+  void receive(Slot& slot, std::uint32_t index, const FrameHeader& header, std::vector<transport::MutablePart> parts);
+  std::int32_t folded_into(const Slot& slot, std::uint32_t index) const;
+  std::shared_ptr<const Fold> fold(const Slot& slot, const plan::Step& sum, const plan::Ref& arrived) const;
+  bool passed(const Slot& slot, std::uint32_t step) const;
   bool retire();
   void finish();
   bool peer_arrived(int q);
@@ -212,6 +220,7 @@ class Operation final : public Running {
   bool patient_ = true;                          ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
   bool uncut_ = false;      ///< runs as actions
+  bool folds_ = false;      ///< slices are reduced as they come, where they may be (Compiled::foldings)
   bool exchanges_ = false;  ///< Compiled::exchanges, and its slices are long enough
   // What all ranks' inputs and outputs do to the caches:
   bool large_ = false;          ///< they fill them; what is not read on the way is stored around them

@@ -54,6 +54,7 @@ bool Operation::run_step(Slot& slot, std::uint32_t index) {
       if (const Done done = run_copy(slot, index); done != Done::all) return done == Done::some;
       break;
     case OpCode::reduce:
+      if (slot.state[index].load(std::memory_order_relaxed) == kFolded) break;  // with the message
       if (const Done done = run_reduce(slot, step); done != Done::all) return done == Done::some;
       break;
     case OpCode::send:
@@ -296,7 +297,39 @@ void Operation::run_message(Slot& slot, std::uint32_t index) {
   if (sending)
     ground_.messenger->send(ground_.group, step.peer, header, parts, &slot.state[index]);
   else
-    ground_.messenger->receive(ground_.group, step.peer, header, parts, &slot.state[index]);
+    receive(slot, index, header, std::move(parts));
+}
+
+void Operation::receive(Slot& slot, std::uint32_t index, const FrameHeader& header,
+                        std::vector<transport::MutablePart> parts) {
+  const Step& step = plan().steps[index];
+  Sink into;
+  into.flag = &slot.state[index];
+  if (const std::int32_t sum = header.length > 0 ? folded_into(slot, index) : -1; sum >= 0) {
+    into.fold = fold(slot, plan().steps[sum], plan().dst(step)[0]);
+    slot.state[sum].store(kFolded, std::memory_order_relaxed);
+  } else {
+    into.parts = std::move(parts);
+  }
+  ground_.messenger->receive(ground_.group, step.peer, header, std::move(into));
+}
+
+/// The reduce that can be done as the recv `index` comes, or -1.
+std::int32_t Operation::folded_into(const Slot& slot, std::uint32_t index) const {
+  if (!folds_) return -1;
+  const Folding& folding = bound_->compiled->foldings[index];
+  const bool free = std::ranges::all_of(folding.after, [&](std::uint32_t earlier) { return passed(slot, earlier); });
+  return free ? folding.reduce : -1;
+}
+
+/// The step `sum` on this slice, for which `arrived` is on its way.
+std::shared_ptr<const Fold> Operation::fold(const Slot& slot, const Step& sum, const Ref& arrived) const {
+  auto fold = std::make_shared<Fold>();
+  fold->what = {prepared().dtype, prepared().op, sum.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
+  for (const Ref& ref : plan().dst(sum)) fold->results.push_back(part(slot, ref, ref.first).data);
+  for (const Ref& ref : plan().src(sum))
+    fold->operands.push_back(ref == arrived ? nullptr : part(slot, ref, ref.first).data);
+  return fold;
 }
 
 }  // namespace unisono::engine

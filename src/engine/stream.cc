@@ -242,6 +242,22 @@ void Stream::pass(std::size_t bytes) {
     sink_part_++;
     sink_offset_ = 0;
   }
+  if (!sink_->fold || sink_->parts.empty()) return;
+  const MutablePart piece = sink_->parts[0];
+  sink_->fold->add(sink_->fold_at, piece);
+  sink_->fold_at += piece.size();
+  expect_piece();
+}
+
+/// The next piece of a payload that is reduced as it comes has room.
+void Stream::expect_piece() {
+  if (!piece_) {
+    piece_bytes_ = Fold::piece_bytes();
+    piece_ = std::make_unique_for_overwrite<std::byte[]>(piece_bytes_);
+  }
+  sink_part_ = sink_offset_ = 0;
+  const std::size_t bytes = std::min<std::uint64_t>(piece_bytes_, remaining_);
+  sink_->parts = bytes > 0 ? PartList(MutablePart(piece_.get(), bytes)) : PartList();
 }
 
 /// Payload that came with the header.
@@ -290,6 +306,7 @@ bool Stream::read_payload(FrameHandler& handler, bool& moved) {
       return false;
     }
     sink_part_ = sink_offset_ = 0;
+    if (sink_->fold) expect_piece();
     pass(0);
   }
   take_read_ahead(moved);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/completion.h"
+#include "engine/fold.h"
 #include "engine/frame.h"
 #include "engine/part_list.h"
 #include "transport/transport.h"
@@ -61,6 +62,8 @@ struct Parcel;
 /// Where the payload of an incoming frame goes. Bytes beyond the parts are dropped.
 struct Sink {
   PartList parts;
+  std::shared_ptr<const Fold> fold;        ///< instead of parts: what the payload is reduced with as it comes,
+  std::size_t fold_at = 0;                 ///< from this byte of the message on
   StepFlag* flag = nullptr;                ///< set when all is there
   std::shared_ptr<Parcel> parcel;          ///< kept for a receive that is not posted yet
   std::shared_ptr<Completion> completion;  ///< point to point
@@ -136,6 +139,7 @@ class Stream {
   bool read_header(bool& moved);
   bool read_payload(FrameHandler& handler, bool& moved);
   void pass(std::size_t bytes);
+  void expect_piece();
   void take_read_ahead(bool& moved);
   std::size_t take_payload();
   std::size_t take(std::span<const transport::MutablePart> parts);
@@ -161,6 +165,8 @@ class Stream {
   std::optional<Sink> sink_;
   std::size_t sink_part_ = 0, sink_offset_ = 0;
   std::uint64_t remaining_ = 0;
+  std::unique_ptr<std::byte[]> piece_;  ///< of a payload that is reduced as it comes
+  std::size_t piece_bytes_ = 0;
 };
 
 }  // namespace unisono::engine

@@ -191,6 +191,8 @@ engine::Ground GroupImpl::ground() {
   ground.scratch = &scratch_;
   if (parts_.context->config.slice_bytes > 0)
     ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
+  if (std::ranges::adjacent_find(parts_.hosts, std::ranges::not_equal_to()) == parts_.hosts.end())
+    ground.network_window = engine::kLocalWindow;
   return ground;
 }
 

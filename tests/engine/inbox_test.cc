@@ -50,13 +50,39 @@ std::vector<transport::MutablePart> parts(std::string& buffer) {
   return {std::as_writable_bytes(std::span(buffer.data(), buffer.size()))};
 }
 
+Sink to(std::string& buffer, StepFlag* flag) {
+  Sink sink;
+  sink.parts = parts(buffer);
+  sink.flag = flag;
+  return sink;
+}
+
+TEST(Inbox, WhatCameBeforeItsSumIsAddedWhenThatIsPosted) {
+  Inbox inbox(2);
+  Deferred deferred;
+  std::string sum(4, 1);
+  StepFlag flag{1};
+  EXPECT_FALSE(arrive(inbox, 1, frame(1, 0, 4), "abcd", deferred));
+  EXPECT_FALSE(inbox.begin(1, kSum));
+  const auto fold = std::make_shared<Fold>();
+  fold->what = {DType::u8, ReduceOp::sum, 1};
+  fold->results = {reinterpret_cast<std::byte*>(sum.data())};
+  fold->operands = {reinterpret_cast<const std::byte*>(sum.data()), nullptr};
+  Sink into = to(sum, &flag);
+  into.parts = {};
+  into.fold = fold;
+  EXPECT_FALSE(inbox.post(1, frame(1, 0, 4), std::move(into)));
+  EXPECT_EQ(sum, "bcde");
+  EXPECT_EQ(flag.load(), kStepDone);
+}
+
 TEST(Inbox, PostedThenArrived) {
   Inbox inbox(2);
   Deferred deferred;
   std::string buffer(4, '.');
   StepFlag flag{1};
   EXPECT_FALSE(inbox.begin(1, kSum));
-  EXPECT_FALSE(inbox.post(1, frame(1, 0, 4), parts(buffer), &flag));
+  EXPECT_FALSE(inbox.post(1, frame(1, 0, 4), to(buffer, &flag)));
   EXPECT_FALSE(arrive(inbox, 1, frame(1, 0, 4), "abcd", deferred));
   EXPECT_EQ(buffer, "abcd");
   EXPECT_EQ(flag.load(), kStepDone);
@@ -71,7 +97,7 @@ TEST(Inbox, EarlyFramesWaitForTheirOperation) {
   EXPECT_FALSE(inbox.begin(1, kSum));
   inbox.end(1);
   EXPECT_FALSE(inbox.begin(2, kSum));
-  EXPECT_FALSE(inbox.post(1, frame(2, 5, 4), parts(buffer), &flag));
+  EXPECT_FALSE(inbox.post(1, frame(2, 5, 4), to(buffer, &flag)));
   EXPECT_EQ(buffer, "late");
   EXPECT_EQ(flag.load(), kStepDone);
 }
@@ -105,7 +131,7 @@ TEST(Inbox, WhoIsPatientLeavesALargeFrameUntilItsReceiveIsPosted) {
   EXPECT_TRUE(inbox.on_frame(1, frame(1, 1, 64), discord, true)) << "a small one is cheaper to copy than to wait for";
   std::string buffer(kLarge, '.');
   StepFlag flag{1};
-  EXPECT_FALSE(inbox.post(1, frame(1, 0, kLarge), parts(buffer), &flag));
+  EXPECT_FALSE(inbox.post(1, frame(1, 0, kLarge), to(buffer, &flag)));
   const auto sink = inbox.on_frame(1, frame(1, 0, kLarge), discord, true);
   ASSERT_TRUE(sink);
   EXPECT_EQ(reinterpret_cast<char*>(sink->parts[0].data()), buffer.data());
@@ -133,7 +159,7 @@ TEST(Inbox, TheMemoryOfADeliveredFrameServesTheNextOne) {
     EXPECT_FALSE(inbox.begin(sequence, kSum));
     std::string buffer(text.size(), '.');
     StepFlag flag{1};
-    EXPECT_FALSE(inbox.post(1, header, parts(buffer), &flag));
+    EXPECT_FALSE(inbox.post(1, header, to(buffer, &flag)));
     EXPECT_EQ(buffer, text);
     inbox.end(sequence);
   }
@@ -145,7 +171,7 @@ TEST(Inbox, AMessageOfAnotherSizeIsDiscord) {
   std::string buffer(4, '.');
   StepFlag flag{1};
   EXPECT_FALSE(inbox.begin(1, kSum));
-  EXPECT_FALSE(inbox.post(1, frame(1, 0, 4), parts(buffer), &flag));
+  EXPECT_FALSE(inbox.post(1, frame(1, 0, 4), to(buffer, &flag)));
   EXPECT_TRUE(arrive(inbox, 1, frame(1, 0, 8), "toomuch!", deferred));
   EXPECT_EQ(buffer, "....");
 }
@@ -158,8 +184,8 @@ TEST(Inbox, SaysWhomItAwaits) {
   StepFlag flag{0};
   EXPECT_FALSE(inbox.begin(1, kSum));
   EXPECT_FALSE(inbox.awaits());
-  EXPECT_FALSE(inbox.post(1, frame(1, 0, 4), parts(a), &flag));
-  EXPECT_FALSE(inbox.post(1, frame(1, 1, 4), parts(b), &flag));
+  EXPECT_FALSE(inbox.post(1, frame(1, 0, 4), to(a, &flag)));
+  EXPECT_FALSE(inbox.post(1, frame(1, 1, 4), to(b, &flag)));
   EXPECT_TRUE(inbox.awaits());
   EXPECT_TRUE(inbox.awaits(1));
   EXPECT_FALSE(inbox.awaits(2));
@@ -169,13 +195,13 @@ TEST(Inbox, SaysWhomItAwaits) {
   EXPECT_FALSE(inbox.awaits());
   EXPECT_FALSE(inbox.awaits(1));
 
-  EXPECT_FALSE(inbox.post(2, frame(1, 2, 4), parts(a), &flag));
+  EXPECT_FALSE(inbox.post(2, frame(1, 2, 4), to(a, &flag)));
   inbox.end(1);
   EXPECT_FALSE(inbox.awaits(2)) << "over, by a failure";
 
   EXPECT_FALSE(arrive(inbox, 2, frame(2, 0, 4), "abcd", deferred));
   EXPECT_FALSE(inbox.begin(2, kSum));
-  EXPECT_FALSE(inbox.post(2, frame(2, 0, 4), parts(a), &flag));
+  EXPECT_FALSE(inbox.post(2, frame(2, 0, 4), to(a, &flag)));
   EXPECT_FALSE(inbox.awaits()) << "it was there";
 }
 

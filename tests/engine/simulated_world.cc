@@ -290,6 +290,9 @@ std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Number
   ground.size = size();
   ground.scratch = &rank(r).scratch;
   ground.network_slice = slice_bytes_;
+  // Half of the ranks reduce what comes as it comes: that is for each of them to say.
+  if (r % 2 == 0) ground.least_folded = 1;
+  if (r % 3 == 0) ground.network_window = 1 + r % 2;
   return std::make_unique<Operation>(std::move(request), ground, ++rank(r).sequence);
 }
 

@@ -66,6 +66,64 @@ TEST(Stream, AFrameInPiecesIsPutTogether) {
   EXPECT_EQ(f.keeper.text[0], payload);
 }
 
+/// Adds every frame to what it has.
+class Adder final : public FrameHandler {
+ public:
+  explicit Adder(std::vector<std::int32_t>& sum) : sum_(sum) {}
+  std::optional<Sink> on_frame(Stream&, const FrameHeader&) override {
+    auto fold = std::make_shared<Fold>();
+    fold->what = {DType::i32, ReduceOp::sum, 1};
+    fold->results = {reinterpret_cast<std::byte*>(sum_.data())};
+    fold->operands = {nullptr, reinterpret_cast<const std::byte*>(sum_.data())};
+    Sink sink;
+    sink.fold = fold;
+    return sink;
+  }
+  void on_payload(Stream&, const FrameHeader&, Sink&) override { complete++; }
+  int complete = 0;
+
+ private:
+  std::vector<std::int32_t>& sum_;
+};
+
+TEST(Stream, WhatIsReducedAsItComesMayComeInAnyPieces) {
+  // Three pieces of a fold and a bit, and frames so short that they are there with their header.
+  for (const std::size_t count : {std::size_t{1}, std::size_t{700}, 3 * Fold::piece_bytes() / 4 + 5}) {
+    std::vector<std::int32_t> sum(count), payload(count);
+    for (std::size_t i = 0; i < count; i++) {
+      sum[i] = static_cast<std::int32_t>(i);
+      payload[i] = static_cast<std::int32_t>(7 * i + 1);
+    }
+    const std::string all = frame_of({reinterpret_cast<const char*>(payload.data()), count * sizeof(std::int32_t)});
+    Fixture f(7);
+    Adder adder(sum);
+    for (std::size_t at = 0; at < 2 * all.size(); at += 29'999) {
+      f.link().input += (all + all).substr(at, 29'999);
+      EXPECT_TRUE(f.stream.read(adder));
+    }
+    ASSERT_EQ(adder.complete, 2);
+    for (std::size_t i = 0; i < count; i++) ASSERT_EQ(sum[i], static_cast<std::int32_t>(15 * i + 2)) << i << count;
+  }
+}
+
+TEST(Stream, WhatIsForgottenIsReducedNoFurther) {
+  const std::size_t count = Fold::piece_bytes();
+  std::vector<std::int32_t> sum(count, 1);
+  const std::vector<std::int32_t> payload(count, 2);
+  const std::string all = frame_of({reinterpret_cast<const char*>(payload.data()), count * sizeof(std::int32_t)});
+  Fixture f(7);
+  Adder adder(sum);
+  f.link().input = all.substr(0, all.size() / 2 + 16);
+  EXPECT_TRUE(f.stream.read(adder));
+  Deferred none;
+  f.stream.forget(0, nullptr, {}, none);
+  f.link().input = all.substr(all.size() / 2 + 16);
+  EXPECT_TRUE(f.stream.read(adder));
+  EXPECT_EQ(adder.complete, 1);
+  EXPECT_EQ(sum.front(), 3);
+  EXPECT_EQ(sum.back(), 1);
+}
+
 TEST(Stream, ItIsPatientForABoundedNumberOfQuestions) {
   Fixture socket(7), memory(-1);
   for (Fixture* f : {&socket, &memory}) {
