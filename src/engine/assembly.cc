@@ -23,8 +23,7 @@ Assembly::Found Assembly::find(const FrameHeader& part, Sink& into) const {
   const bool ends_well = part.length % kPartAlignment == 0 || part.place + part.length == frame.header.length;
   if (frame.sink.fold && (part.place % kPartAlignment != 0 || !ends_well)) return Found::never;
   into.parts = section(std::span<const transport::MutablePart>(frame.sink.parts), part.place, part.length);
-  into.fold = frame.sink.fold;
-  into.fold_at = part.place;
+  if (frame.sink.fold) into.fold = std::make_shared<const Fold>(frame.sink.fold->from(part.place));
   into.completion = frame.sink.completion;  // so that forgetting a message finds its parts
   into.parcel = frame.sink.parcel;          // whose memory it is
   return Found::yes;

@@ -21,6 +21,14 @@ std::size_t Fold::piece_bytes() noexcept {
   return std::clamp(kernels::second_cache_bytes() / 8 / kLeastPiece * kLeastPiece, kLeastPiece, kMostPiece);
 }
 
+Fold Fold::from(std::size_t at) const {
+  Fold rest = *this;
+  for (std::byte*& result : rest.results) result += at;
+  for (const std::byte*& operand : rest.operands)
+    if (operand != nullptr) operand += at;
+  return rest;
+}
+
 void Fold::add(std::size_t at, std::span<const std::byte> arrived) const noexcept {
   Operands memory(results.size() + operands.size());
   std::size_t k = 0;

@@ -24,6 +24,8 @@ struct Fold {
   std::vector<std::byte*> results;
   std::vector<const std::byte*> operands;  ///< in the order of the sum; nullptr: what arrives
 
+  /// The same for what arrives from byte `at` of the message on.
+  Fold from(std::size_t at) const;
   /// Bytes `at` of the message and the following ones have arrived: whole elements.
   void add(std::size_t at, std::span<const std::byte> arrived) const noexcept;
 };

@@ -82,7 +82,7 @@ std::optional<Discord> Inbox::check(int rank, const FrameHeader& h) const {
   return std::nullopt;
 }
 
-std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, Sink into) {
+std::optional<Discord> Inbox::post(int rank, const FrameHeader& header, Sink&& into) {
   const auto early = early_.find({header.sequence, key(rank, header)});
   if (early == early_.end()) {
     posts_[key(rank, header)] = {std::move(into), header.length};

@@ -59,7 +59,7 @@ class Inbox {
   std::optional<Discord> begin(std::uint64_t sequence, const Signature& signature);
   void end(std::uint64_t sequence);
   /// Receive the message that `header` names from `rank` to `into`, which has no completion. Completes at once when it is there.
-  std::optional<Discord> post(int rank, const FrameHeader& header, Sink into);
+  std::optional<Discord> post(int rank, const FrameHeader& header, Sink&& into);
 
   /// What `rank` says it waits in; it may be a number that has not begun here yet.
   std::optional<Discord> on_probe(int rank, const FrameHeader& header);

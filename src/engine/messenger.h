@@ -103,7 +103,7 @@ class Messenger final : private FrameHandler {
   std::vector<int> not_begun(std::uint64_t group, std::uint64_t sequence) const;
   void send(std::uint64_t group, int rank, const FrameHeader& header, std::span<const transport::MutablePart> parts,
             StepFlag* flag);
-  void receive(std::uint64_t group, int rank, const FrameHeader& header, Sink into);
+  void receive(std::uint64_t group, int rank, const FrameHeader& header, Sink&& into);
   /// No flag or memory of the group's collectives is used after this.
   void forget(std::uint64_t group, const Status& status);
 

@@ -118,7 +118,7 @@ std::vector<int> Messenger::not_begun(std::uint64_t id, std::uint64_t sequence) 
   return ranks;
 }
 
-void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, Sink into) {
+void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, Sink&& into) {
   const std::lock_guard lock(mutex_);
   GroupState* group = find(id);
   if (group == nullptr) return;

@@ -244,8 +244,8 @@ void Stream::pass(std::size_t bytes) {
   }
   if (!sink_->fold || sink_->parts.empty()) return;
   const MutablePart piece = sink_->parts[0];
-  sink_->fold->add(sink_->fold_at, piece);
-  sink_->fold_at += piece.size();
+  sink_->fold->add(folded_, piece);
+  folded_ += piece.size();
   expect_piece();
 }
 
@@ -306,6 +306,7 @@ bool Stream::read_payload(FrameHandler& handler, bool& moved) {
       return false;
     }
     sink_part_ = sink_offset_ = 0;
+    folded_ = 0;
     if (sink_->fold) expect_piece();
     pass(0);
   }

@@ -62,8 +62,7 @@ struct Parcel;
 /// Where the payload of an incoming frame goes. Bytes beyond the parts are dropped.
 struct Sink {
   PartList parts;
-  std::shared_ptr<const Fold> fold;        ///< instead of parts: what the payload is reduced with as it comes,
-  std::size_t fold_at = 0;                 ///< from this byte of the message on
+  std::shared_ptr<const Fold> fold;        ///< instead of parts: what the payload is reduced with as it comes
   StepFlag* flag = nullptr;                ///< set when all is there
   std::shared_ptr<Parcel> parcel;          ///< kept for a receive that is not posted yet
   std::shared_ptr<Completion> completion;  ///< point to point
@@ -167,6 +166,7 @@ class Stream {
   std::uint64_t remaining_ = 0;
   std::unique_ptr<std::byte[]> piece_;  ///< of a payload that is reduced as it comes
   std::size_t piece_bytes_ = 0;
+  std::size_t folded_ = 0;  ///< so much of that payload is done
 };
 
 }  // namespace unisono::engine
