@@ -1,7 +1,6 @@
 #include "engine/fold.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "engine/operands.h"
@@ -85,7 +84,8 @@ std::optional<std::uint32_t> recv_of(const Plan& plan, std::uint32_t reduce) {
   std::optional<std::uint32_t> found;
   const auto sources = plan.src(plan.steps[reduce]);
   std::vector<bool> written(sources.size());  // by a step that is nearer to the reduce
-  for (std::uint32_t r = reduce; r-- > 0;) {
+  std::size_t unknown = sources.size();
+  for (std::uint32_t r = reduce; r-- > 0 && unknown > 0;) {
     const Step& step = plan.steps[r];
     for (std::size_t k = 0; k < sources.size(); k++) {
       const bool writes = std::ranges::any_of(plan.dst(step), [&](const Ref& to) {
@@ -93,6 +93,7 @@ std::optional<std::uint32_t> recv_of(const Plan& plan, std::uint32_t reduce) {
       });
       if (!writes || written[k]) continue;
       written[k] = true;
+      unknown--;
       if (step.op != OpCode::recv) continue;
       if (found || step.dst_count != 1 || plan.dst(step)[0] != sources[k] || sources[k].space != Space::scratch)
         return std::nullopt;
@@ -119,7 +120,9 @@ bool may_fold(const Plan& plan, const Overlaps& overlaps, std::uint32_t r, std::
 
 std::vector<Folding> find_foldings(const Plan& plan) {
   std::vector<Folding> found;
-  if (plan.staged) return found;
+  // Every reduce is compared with all steps: of longer plans, for a thousand ranks, that would take longer than is to be gained.
+  constexpr std::size_t kMostSteps = 4096;
+  if (plan.staged || plan.steps.size() > kMostSteps) return found;
   const Overlaps overlaps(plan);
   for (std::uint32_t s = 0; s < plan.steps.size(); s++) {
     const Step& sum = plan.steps[s];
