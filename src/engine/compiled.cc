@@ -9,10 +9,6 @@ namespace unisono::engine {
 
 namespace {
 
-bool overlap(const plan::Ref& a, const plan::Ref& b) {
-  return a.space == b.space && a.first < b.first + b.count && b.first < a.first + a.count;
-}
-
 /// Whether the recv at `place` of its lane may be posted before the receives in front of it are there.
 bool may_be_ahead(const plan::Plan& plan, const std::vector<std::uint32_t>& lane, std::size_t place) {
   const auto receives = [&](std::size_t at) { return plan.steps[lane[at]].op == plan::OpCode::recv; };
@@ -20,7 +16,7 @@ bool may_be_ahead(const plan::Plan& plan, const std::vector<std::uint32_t>& lane
   for (std::size_t back = 1; back < kPostedAhead && back <= place && receives(place - back); back++)
     for (const plan::Ref& mine : plan.dst(plan.steps[lane[place]]))
       for (const plan::Ref& other : plan.dst(plan.steps[lane[place - back]]))
-        if (overlap(mine, other)) return false;
+        if (plan::overlap(mine, other)) return false;
   return true;
 }
 

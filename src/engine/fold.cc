@@ -56,11 +56,11 @@ class Overlaps {
  private:
   bool any(std::span<const Ref> these, std::span<const Ref> those) const {
     return std::ranges::any_of(
-        these, [&](const Ref& a) { return std::ranges::any_of(those, [&](const Ref& b) { return overlap(a, b); }); });
+        these, [&](const Ref& a) { return std::ranges::any_of(those, [&](const Ref& b) { return meet(a, b); }); });
   }
-  bool overlap(const Ref& a, const Ref& b) const {
-    if (a.space == b.space && a.rank == b.rank) return a.first < b.first + b.count && b.first < a.first + a.count;
-    if (a.space == Space::out && b.space == Space::in) return overlap(b, a);
+  bool meet(const Ref& a, const Ref& b) const {
+    if (a.space == Space::out && b.space == Space::in) return meet(b, a);
+    if (plan::overlap(a, b)) return true;
     return a.space == Space::in && b.space == Space::out && std::ranges::any_of(aliased_, [&](const auto& pair) {
              return contains(a, pair.in) && contains(b, pair.out);
            });

@@ -45,8 +45,7 @@ struct Ground {
   std::vector<std::byte>* scratch = nullptr;  ///< grows as needed, kept between operations
   std::int64_t network_slice = 0;             ///< bytes of a slice in messages; 0: chosen
   std::int64_t network_window = kWindow;      ///< slices in flight in messages, at most kWindow
-  std::int64_t least_folded =
-      Fold::kLeast;  ///< from so many bytes of slices in flight on they are reduced as they come
+  std::int64_t least_folded = Fold::kLeast;   ///< bytes of slices in flight that are reduced as they come
 };
 
 /// What calls of the same collective, types and sizes have in common: which plans they may run. It knows nobody's memory.
@@ -168,6 +167,7 @@ class Operation final : public Running {
                             std::span<void*> memory) const;
   bool fetch_operands(const Slot& slot, const plan::Step& step, std::size_t bytes, std::span<void*> memory);
   bool from_memory(const plan::Step& step) const;
+  kernels::Reduce reduction(const plan::Step& step) const;  ///< what a reduce does, without hints
   void reduce_operands(const plan::Step& step, std::span<void* const> memory, std::size_t bytes);
   void reduce_piece(kernels::Reduce& what, std::span<void* const> dst, std::span<void* const> src, std::size_t bytes);
   bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);

@@ -227,12 +227,15 @@ bool Operation::from_memory(const Step& step) const {
   });
 }
 
+kernels::Reduce Operation::reduction(const Step& step) const {
+  return {prepared().dtype, prepared().op, step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
+}
+
 void Operation::reduce_operands(const Step& step, std::span<void* const> memory, std::size_t bytes) {
   const plan::Plan& plan = this->plan();
   const auto dst = plan.dst(step);
   const auto results = memory.first(dst.size()), sources = memory.subspan(dst.size());
-  kernels::Reduce what{prepared().dtype, prepared().op,
-                       step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
+  kernels::Reduce what = reduction(step);
   if (large_ && step.final && (plan.shared || plan.staged) && !reads_peers_)
     what.around = bypassing(dst, results, sources);
   what.far = beyond_caches_ || from_memory(step);
@@ -325,7 +328,7 @@ std::int32_t Operation::folded_into(const Slot& slot, std::uint32_t index) const
 /// The step `sum` on this slice, for which `arrived` is on its way.
 std::shared_ptr<const Fold> Operation::fold(const Slot& slot, const Step& sum, const Ref& arrived) const {
   auto fold = std::make_shared<Fold>();
-  fold->what = {prepared().dtype, prepared().op, sum.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
+  fold->what = reduction(sum);
   for (const Ref& ref : plan().dst(sum)) fold->results.push_back(part(slot, ref, ref.first).data);
   for (const Ref& ref : plan().src(sum))
     fold->operands.push_back(ref == arrived ? nullptr : part(slot, ref, ref.first).data);

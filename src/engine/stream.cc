@@ -251,13 +251,11 @@ void Stream::pass(std::size_t bytes) {
 
 /// The next piece of a payload that is reduced as it comes has room.
 void Stream::expect_piece() {
-  if (!piece_) {
-    piece_bytes_ = Fold::piece_bytes();
-    piece_ = std::make_unique_for_overwrite<std::byte[]>(piece_bytes_);
-  }
   sink_part_ = sink_offset_ = 0;
-  const std::size_t bytes = std::min<std::uint64_t>(piece_bytes_, remaining_);
-  sink_->parts = bytes > 0 ? PartList(MutablePart(piece_.get(), bytes)) : PartList();
+  sink_->parts = PartList();
+  if (remaining_ == 0) return;
+  if (piece_.size() == 0) piece_ = Buffer(Fold::piece_bytes());
+  sink_->parts = piece_.span().first(std::min<std::uint64_t>(piece_.size(), remaining_));
 }
 
 /// Payload that came with the header.

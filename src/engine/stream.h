@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/buffer.h"
 #include "engine/completion.h"
 #include "engine/fold.h"
 #include "engine/frame.h"
@@ -164,8 +165,7 @@ class Stream {
   std::optional<Sink> sink_;
   std::size_t sink_part_ = 0, sink_offset_ = 0;
   std::uint64_t remaining_ = 0;
-  std::unique_ptr<std::byte[]> piece_;  ///< of a payload that is reduced as it comes
-  std::size_t piece_bytes_ = 0;
+  Buffer piece_;            ///< of a payload that is reduced as it comes
   std::size_t folded_ = 0;  ///< so much of that payload is done
 };
 

@@ -75,6 +75,11 @@ struct Ref {
   friend auto operator<=>(const Ref&, const Ref&) = default;
 };
 
+/// Whether they have a block in common. (Input and output, which may be one buffer: layout.h.)
+constexpr bool overlap(const Ref& a, const Ref& b) noexcept {
+  return a.space == b.space && a.rank == b.rank && a.first < b.first + b.count && b.first < a.first + a.count;
+}
+
 enum class OpCode : std::uint8_t {
   send,    ///< sources to `peer`, in order, as one message
   recv,    ///< one message from `peer` into the destinations, in order
