@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace unisono::engine {
 
@@ -26,6 +28,29 @@ bool copy_alike(const plan::Plan& plan, const plan::Step& first, const plan::Ste
     return s.op == plan::OpCode::copy || s.op == plan::OpCode::put || s.op == plan::OpCode::get;
   };
   return copies(first) && copies(second) && plan.waits_for(second).empty() && plan.src(first)[0] == plan.src(second)[0];
+}
+
+/// Compiled::straight.
+std::vector<std::uint32_t> straight_order(const plan::Plan& plan, const std::vector<std::vector<std::uint32_t>>& lanes,
+                                          const std::vector<std::uint32_t>& places) {
+  constexpr std::size_t kShort = 64;
+  if (plan.staged || plan.shared || plan.steps.size() > kShort) return {};
+  std::vector<std::uint32_t> order, positions(lanes.size());
+  const auto passed = [&](std::uint32_t step) { return positions[plan.steps[step].lane] > places[step]; };
+  while (order.size() < plan.steps.size()) {
+    std::optional<std::uint32_t> next;
+    for (std::size_t lane = 0; lane < lanes.size(); lane++) {
+      if (positions[lane] == lanes[lane].size()) continue;
+      const std::uint32_t step = lanes[lane][positions[lane]];
+      if (!std::ranges::all_of(plan.waits_for(plan.steps[step]), passed)) continue;
+      const auto waits = [&](std::uint32_t s) { return plan.steps[s].op == plan::OpCode::recv; };
+      if (!next || std::pair(waits(step), step) < std::pair(waits(*next), *next)) next = step;
+    }
+    if (!next) return {};
+    order.push_back(*next);
+    positions[plan.steps[*next].lane]++;
+  }
+  return order;
 }
 
 /// Receives first, sends last.
@@ -71,6 +96,7 @@ Compiled compile(plan::Plan plan) {
     return turn_of(plan, c.lanes[a]) < turn_of(plan, c.lanes[b]);
   });
   c.foldings = find_foldings(plan);
+  c.straight = straight_order(plan, c.lanes, c.places);
   c.sends_to.assign(sends_to.begin(), sends_to.end());
   c.plan = std::move(plan);
   return c;

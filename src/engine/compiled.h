@@ -22,9 +22,11 @@ struct Compiled {
   /// Of each step: how many behind it in its lane copy from the same place, so that they may go through it together.
   std::vector<std::uint32_t> alike;
   std::vector<std::uint32_t> ordinals;  ///< for send and recv: which message of its channel between the two ranks
-  std::int32_t joint_reduction = -1;    ///< of a joint plan: the step that others do a part of; -1: it has copies
-  std::vector<Folding> foldings;        ///< by step; empty when there is none
-  std::vector<std::int32_t> sends_to;   ///< ranks that this rank sends to, ascending
+  /// The steps of a short plan of messages, in an order in which one after the other can be run: a recv only where nothing else can be. Empty: no such plan.
+  std::vector<std::uint32_t> straight;
+  std::int32_t joint_reduction = -1;   ///< of a joint plan: the step that others do a part of; -1: it has copies
+  std::vector<Folding> foldings;       ///< by step; empty when there is none
+  std::vector<std::int32_t> sends_to;  ///< ranks that this rank sends to, ascending
   /// Sums go back where operands lay, on other ranks' stages: who writes there next has just read there, so nobody waits for lines, and all of it goes
   /// through the caches.
   bool returns = false;

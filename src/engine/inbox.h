@@ -45,6 +45,11 @@ class Inbox {
   /// Receive the message that `header` names from `rank` to `into`, which has no completion. Completes at once when it is there.
   std::optional<Discord> post(int rank, const FrameHeader& header, Sink&& into);
 
+  /// Whether it came early.
+  bool keeps(int rank, const FrameHeader& header) const {
+    return !early_.empty() && early_.contains({header.sequence, key(rank, header)});
+  }
+
   /// What `rank` says it waits in; it may be a number that has not begun here yet.
   std::optional<Discord> on_probe(int rank, const FrameHeader& header);
 

@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kFewSockets = 4;
 /// One look in so many is one at everything; a socket that would take no more is tried again with every few.
 constexpr std::uint32_t kQuickLooks = 32, kWriteAgain = 4;
+/// A frame with so much payload goes out at once as a rule: nothing is queued for it if it does.
+constexpr std::uint64_t kSmall = 4096;
 }  // namespace
 
 Messenger::Messenger(PeerId self, std::vector<std::unique_ptr<transport::Transport>> transports,
@@ -41,10 +43,30 @@ void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std:
   GroupState* group = find(id);
   if (group == nullptr || group->failure->failed()) return;
   OutFrame frame;
+  if (Peer& peer = peers_[group->members[rank]]; header.length <= kSmall && parts.size() <= 1 && !peer.gone()) {
+    frame.written = peer.bundle.write_now(header, parts.empty() ? ConstPart{} : ConstPart(parts.front()));
+    if (frame.written == sizeof header + header.length) {
+      flag->store(kStepDone, std::memory_order_release);
+      return;
+    }
+  }
   frame.header = header;
   frame.parts.assign(parts.begin(), parts.end());
   frame.flag = flag;
   enqueue(group->members[rank], std::move(frame));
+}
+
+bool Messenger::collect(std::uint64_t id, int rank, const FrameHeader& header, MutablePart into, int looks) {
+  const std::lock_guard lock(mutex_);
+  GroupState* group = find(id);
+  if (group == nullptr || group->failure->failed() || group->inbox.keeps(rank, header)) return false;
+  Peer& peer = peers_[group->members[rank]];
+  Stream* const stream = peer.gone() ? nullptr : peer.bundle.only();
+  if (stream == nullptr) return false;
+  const bool found = stream->collect(header, into, looks);
+  if (found) group->inbox.note_begun(rank, header.sequence);
+  look_after(*stream);
+  return found;
 }
 
 Stream::Brief Messenger::receive_now(std::uint64_t id, int rank, std::int64_t tag, MutablePart buffer, int looks,

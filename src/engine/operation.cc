@@ -1,6 +1,7 @@
 #include "engine/operation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/within.h"
@@ -11,6 +12,9 @@ namespace unisono::engine {
 /// From so many bytes of inputs and outputs on all ranks, plans store around the caches: what is stored would not be there any more when it
 /// is next read, and what lies in its place need not be fetched first.
 constexpr std::int64_t kBeyondCaches = 32 << 20;
+
+/// Messages of plans with no more input or output than this are looked for: a stream reads as much with their heads, and what a copy of it takes is nothing beside the rest.
+constexpr std::int64_t kShort = 2048;
 
 namespace {
 /// Bytes of a slice in messages, the same on all ranks. Long vectors are cut into longer ones: fewer calls and turns.
@@ -64,6 +68,7 @@ void Operation::prepare() {
   large_ = touched >= kBeyondCaches;
   beyond_caches_ = touched > kBeyondCaches;
   uncut_ = bound_->uncut && slices_ == 1 && !large_;
+  straight_ = request_.looks > 0 && slices_ == 1 && std::max(in, out) <= kShort && !bound_->compiled->straight.empty();
   const bool joint = plan().joint && !reads_peers_;
   const std::int32_t reduction = bound_->compiled->joint_reduction;
   joint_copies_ = joint && reduction < 0;
@@ -227,6 +232,7 @@ bool Operation::has_place(std::uint64_t global) {
 bool Operation::advance_slot(Slot& slot) {
   if (slot.finished) return false;
   if (uncut_) return advance_uncut(slot);
+  if (std::exchange(straight_, false) && go_straight(slot)) return true;
   bool moved = false, all = true;
   for (const std::uint16_t lane : bound_->compiled->turns) {
     if (done_) break;
@@ -235,6 +241,16 @@ bool Operation::advance_slot(Slot& slot) {
   }
   slot.finished = all;
   return moved;
+}
+
+/// All steps one after the other, as long as each is done at once; whether all are. What is left takes the usual way.
+bool Operation::go_straight(Slot& slot) {
+  looks_ = true;
+  slot.finished = std::ranges::all_of(bound_->compiled->straight, [&](std::uint32_t step) {
+    return run_step(slot, step) && !done_ && slot.state[step].load(std::memory_order_acquire) == kDone;
+  });
+  looks_ = false;
+  return slot.finished;
 }
 
 bool Operation::advance_lane(Slot& slot, std::size_t lane) {

@@ -72,6 +72,8 @@ struct Request {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   bool rival_runs = false;
+  /// The caller does nothing but wait for it: so often a short message may be looked for before anything else is looked at.
+  int looks = 0;
 };
 
 /// The slices of a plan run through a window of slots, oldest first: while one waits for a peer the next is staged, which
@@ -149,6 +151,7 @@ class Operation final : public Running {
   bool has_place(std::uint64_t global);
   bool advance_slot(Slot& slot);
   bool advance_uncut(Slot& slot);
+  bool go_straight(Slot& slot);
   bool act(const Slot& slot, const Action& action);
   bool act_copy(const Slot& slot, const Action& action);
   bool act_reduce(const Slot& slot, const Action& action);
@@ -179,6 +182,7 @@ class Operation final : public Running {
   bool help_reduction(const Slot& slot, int q);
   void reduce_jointly(const Slot& slot, int q, const JointWork::Piece& piece);
   void run_message(Slot& slot, std::uint32_t index);
+  bool collect(int from, const FrameHeader& header, std::span<const transport::MutablePart> parts);
   void receive(Slot& slot, std::uint32_t index, const FrameHeader& header, std::vector<transport::MutablePart> parts);
   std::int32_t folded_into(const Slot& slot, std::uint32_t index) const;
   std::shared_ptr<const Fold> fold(const Slot& slot, const plan::Step& sum, const plan::Ref& arrived) const;
@@ -220,6 +224,8 @@ class Operation final : public Running {
   bool patient_ = true;                          ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
   bool uncut_ = false;      ///< runs as actions
+  bool straight_ = false;   ///< its messages are short, and are to be looked for (Compiled::straight)
+  bool looks_ = false;      ///< likewise, just now
   bool folds_ = false;      ///< slices are reduced as they come, where they may be (Compiled::foldings)
   bool exchanges_ = false;  ///< Compiled::exchanges, and its slices are long enough
   // What all ranks' inputs and outputs do to the caches:

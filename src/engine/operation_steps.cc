@@ -299,8 +299,17 @@ void Operation::run_message(Slot& slot, std::uint32_t index) {
   slot.state[index].store(kPosted, std::memory_order_relaxed);
   if (sending)
     ground_.messenger->send(ground_.group, step.peer, header, parts, &slot.state[index]);
-  else
+  else if (!looks_ || !collect(step.peer, header, parts))
     receive(slot, index, header, std::move(parts));
+  else
+    slot.state[index].store(kDone, std::memory_order_release);
+}
+
+/// Whether the message is here, or comes in a moment.
+bool Operation::collect(int from, const FrameHeader& header, std::span<const transport::MutablePart> parts) {
+  return parts.size() <= 1 &&
+         ground_.messenger->collect(ground_.group, from, header,
+                                    parts.empty() ? transport::MutablePart{} : parts.front(), request_.looks);
 }
 
 void Operation::receive(Slot& slot, std::uint32_t index, const FrameHeader& header,

@@ -16,6 +16,8 @@ constexpr std::size_t kMaxParts = 64;  // iovecs a call
 constexpr std::size_t kTurn = 1 << 20;
 /// No further frame is added to a call that writes so much; a frame that is a little longer is not cut.
 constexpr std::size_t kEnough = 1 << 20, kMaxWrite = 2 * kEnough;
+/// A frame of so many bytes is copied into one piece: for the kernel to copy and check a list of two takes longer.
+constexpr std::size_t kInOnePart = 512;
 
 /// What one call writes.
 struct Batch {
@@ -118,9 +120,17 @@ bool Stream::note_write(const Io& io) noexcept {
 std::size_t Stream::write_now(const FrameHeader& header, ConstPart payload) {
   if (!has_room() || state_ != State::open) return 0;
   const BriefHeader brief = to_brief(header);
-  const std::array parts{is_brief(header) ? std::as_bytes(std::span(&brief, 1)) : std::as_bytes(std::span(&header, 1)),
-                         payload};
-  const Io io = link_->write(parts);
+  const ConstPart front = is_brief(header) ? std::as_bytes(std::span(&brief, 1)) : std::as_bytes(std::span(&header, 1));
+  std::array<std::byte, kInOnePart> together;
+  std::array parts{front, payload};
+  std::size_t count = parts.size();
+  if (front.size() + payload.size() <= together.size() && link_->fd() >= 0) {
+    std::memcpy(together.data(), front.data(), front.size());
+    if (!payload.empty()) std::memcpy(together.data() + front.size(), payload.data(), payload.size());
+    parts[0] = std::span(together).first(front.size() + payload.size());
+    count = 1;
+  }
+  const Io io = link_->write(std::span(parts).first(count));
   return note_write(io) ? io.bytes : 0;
 }
 
@@ -180,19 +190,41 @@ std::size_t Stream::header_bytes() const noexcept {
   return magic == kBriefMagic ? sizeof(BriefHeader) : sizeof(FrameHeader);
 }
 
+std::size_t Stream::read_ahead(std::size_t limit) {
+  if (buffer_begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffer_end_ - buffer_begin_);
+    buffer_end_ -= buffer_begin_;
+    buffer_begin_ = 0;
+  }
+  // Memory is read without calls into the kernel: there nothing is gained by reading more than is looked for.
+  if (link_->fd() >= 0) limit = buffer_.size();
+  const MutablePart into(buffer_.data() + buffer_end_, limit - buffer_end_);
+  const std::size_t got = take(std::span(&into, 1));
+  buffer_end_ += got;
+  return got;
+}
+
+bool Stream::collect(const FrameHeader& wanted, MutablePart into, int looks) {
+  const std::size_t size = sizeof wanted + into.size();
+  if (have_header_ || size > buffer_.size()) return false;
+  const auto here = [&] { return buffer_end_ - buffer_begin_; };
+  for (; here() < size && looks > 0 && state_ == State::open; looks--) {
+    const std::size_t known = std::min(here(), sizeof wanted);
+    if (std::memcmp(buffer_.data() + buffer_begin_, &wanted, known) != 0) return false;
+    drained_ = false;
+    read_ahead(size);
+  }
+  const std::byte* const front = buffer_.data() + buffer_begin_;
+  if (here() < size || std::memcmp(front, &wanted, sizeof wanted) != 0) return false;
+  if (!into.empty()) std::memcpy(into.data(), front + sizeof wanted, into.size());
+  buffer_begin_ += size;
+  came_others_ = true;
+  return true;
+}
+
 bool Stream::read_header(bool& moved) {
   while (buffer_end_ - buffer_begin_ < header_bytes()) {
-    if (buffer_begin_ > 0) {
-      std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, buffer_end_ - buffer_begin_);
-      buffer_end_ -= buffer_begin_;
-      buffer_begin_ = 0;
-    }
-    // Memory is read without calls into the kernel: there nothing is gained by reading ahead.
-    const std::size_t limit = link_->fd() >= 0 ? buffer_.size() : sizeof(FrameHeader);
-    const MutablePart into(buffer_.data() + buffer_end_, limit - buffer_end_);
-    const std::size_t got = take(std::span(&into, 1));
-    if (got == 0) return false;
-    buffer_end_ += got;
+    if (read_ahead(sizeof(FrameHeader)) == 0) return false;
     moved = true;
   }
   const std::byte* const front = buffer_.data() + buffer_begin_;

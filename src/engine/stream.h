@@ -113,6 +113,9 @@ class Stream {
   bool flush(Deferred& deferred);
   /// Read what is there, up to a few hundred KiB, so that what came is used while it is in the caches; whether anything was.
   bool read(FrameHandler& handler);
+  /// Whether the frame that comes next, in up to `looks` looks, is `wanted`, to the last bit of its header: then its payload is put to `into`, which has
+  /// its length, and it is over. Whatever else comes is left for read().
+  bool collect(const FrameHeader& wanted, transport::MutablePart into, int looks);
   enum class Brief : std::uint8_t { here, nothing_yet, something_else };
   /// Whether what comes next is a brief message of `group` with `tag`, in up to `looks` looks. Its payload lies there until drop_brief(), and is not in what read() finds after that.
   Brief find_brief(std::uint64_t group, std::uint64_t tag, int looks, transport::ConstPart& payload) noexcept;
@@ -136,6 +139,8 @@ class Stream {
 
   /// Of the header in front, as far as it can be told yet.
   std::size_t header_bytes() const noexcept;
+  /// More of what comes next to the bytes that were read ahead; how many. `limit`: how many there are to be at most.
+  std::size_t read_ahead(std::size_t limit);
   bool read_header(bool& moved);
   bool read_payload(FrameHandler& handler, bool& moved);
   void pass(std::size_t bytes);

@@ -13,6 +13,8 @@ using group::Progress;
 
 namespace {
 
+/// So often a short message is looked for before a caller looks at anything else: an answer that was under way comes within a few.
+constexpr int kLooks = 64;
 /// An operation that has not ended after this time tells the others what it waits in.
 constexpr Duration kStalled = std::chrono::milliseconds(200);
 
@@ -176,6 +178,8 @@ bool GroupImpl::begin(Pending& p) {
     request.rival_runs = p.contest->choose() == group::Contest::Side::rival;
     if (!p.contest->timed()) p.contest = nullptr;
   }
+  // A caller that waits has nothing else to do, unless its peer needs this core to answer.
+  if (p.completion == nullptr && !parts_.context->progress->ranks_take_turns()) request.looks = kLooks;
   operation_->start(std::move(request), p.sequence);
   p.operation = operation_.get();
   return true;

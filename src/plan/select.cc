@@ -24,7 +24,7 @@ namespace {
 //   single_copy        from where it wins between cores that share no cache; in a group it runs only while it is faster (group/contest.h)
 //   hierarchical       a link between hosts is slower than memory: what goes over it counts; with two hosts of two, few messages do
 //   binomial reduce    between hosts of several ranks it sends the vector over each link once, the circulant one more often
-//   flat barrier       as many steps as dissemination up to 4 ranks, and fewer messages
+//   flat barrier       as many steps as dissemination among 3 and 4 ranks, and fewer messages
 //   staged_nodes       from where more cores read over a link between NUMA nodes than it feeds: simulated, docs/design/0010-numa.md
 //   Bruck              blocks of at most 256 bytes between 8 ranks or more
 constexpr std::string_view kBuiltIn =
@@ -110,7 +110,7 @@ constexpr std::string_view kBuiltIn =
     "all_gather@hosts:0-=hierarchical;"
     "reduce_scatter@hosts:0-=hierarchical;"
     "barrier@net:0-=dissemination;"
-    "barrier@net[1-4]:0-=flat";
+    "barrier@net[3-4]:0-=flat";
 
 constexpr auto kNoEnd = std::numeric_limits<std::int64_t>::max();
 constexpr auto kAnyRanks = std::numeric_limits<std::int32_t>::max();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/builder.h"
+#include "plan/registry.h"
 
 namespace unisono::engine {
 namespace {
@@ -38,6 +39,39 @@ TEST(Compiled, WhatArrivesHasItsTurnFirstAndWhatLeavesLast) {
   const Compiled c = compile(std::move(b).build());
   const auto& steps = c.plan.steps;
   EXPECT_EQ(c.turns, (std::vector<std::uint16_t>{steps[received].lane, steps[copied].lane, steps[sent].lane}));
+}
+
+TEST(Compiled, AStraightPlanReceivesOnlyWhereNothingElseCanBeDone) {
+  PlanBuilder b(Collective::all_gather, "test", {4, 0, 0});
+  const auto received = b.recv(1, PlanBuilder::out(1));
+  const auto passed_on = b.send(2, PlanBuilder::out(1));
+  const auto later = b.recv(2, PlanBuilder::out(2));
+  const auto copied = b.copy(PlanBuilder::out(0), PlanBuilder::in(0));
+  const auto sent = b.send(3, PlanBuilder::in(0));
+  EXPECT_EQ(compile(std::move(b).build()).straight, (std::vector{copied, sent, received, passed_on, later}));
+}
+
+/// Of every algorithm: each step once, behind what it waits for and what its lane has before it.
+TEST(Compiled, StraightPlansKeepTheOrderOfTheirSteps) {
+  int plans = 0;
+  for (const plan::Algorithm& a : plan::algorithms())
+    for (std::int32_t rank = 0; rank < 7; rank++) {
+      const Compiled c = compile(a.build({7, rank, rooted(a.collective) ? 2 : 0}));
+      if (c.plan.staged || c.plan.shared || c.plan.steps.size() > 64) {
+        EXPECT_TRUE(c.straight.empty()) << a.name;
+        continue;
+      }
+      ASSERT_EQ(c.straight.size(), c.plan.steps.size()) << a.name;
+      std::vector<std::uint32_t> next(c.lanes.size());
+      for (const std::uint32_t step : c.straight) {
+        const plan::Step& s = c.plan.steps[step];
+        for (const std::uint32_t dep : c.plan.waits_for(s))
+          EXPECT_LT(c.places[dep], next[c.plan.steps[dep].lane]) << a.name << ", rank " << rank;
+        EXPECT_EQ(c.places[step], next[s.lane]++) << a.name << ", rank " << rank;
+      }
+      plans++;
+    }
+  EXPECT_GT(plans, 100);
 }
 
 TEST(Compiled, CopiesFromTheSamePlaceGoTogether) {

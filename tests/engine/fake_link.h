@@ -19,6 +19,7 @@ class FakeLink final : public transport::Link {
   explicit FakeLink(int fd) : fd_(fd) {}
   Io write(std::span<const ConstPart> parts) noexcept override {
     writes++;
+    most_parts = std::max(most_parts, parts.size());
     std::size_t bytes = 0;
     for (const ConstPart& p : parts) {
       const std::size_t take = std::min(p.size(), room - bytes);
@@ -46,6 +47,7 @@ class FakeLink final : public transport::Link {
   std::string input, output;
   std::size_t room = 0;
   int reads = 0, writes = 0;
+  std::size_t most_parts = 0;  ///< of a write
 
  private:
   int fd_;

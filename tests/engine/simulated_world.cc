@@ -290,7 +290,8 @@ std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Number
   ground.size = size();
   ground.scratch = &rank(r).scratch;
   ground.network_slice = slice_bytes_;
-  // Half of the ranks reduce what comes as it comes: that is for each of them to say.
+  // Some look for short messages, half reduce what comes as it comes: that is for each of them to say.
+  request.looks = (r + static_cast<int>(rank(r).sequence)) % 3;
   if (r % 2 == 0) ground.least_folded = 1;
   if (r % 3 == 0) ground.network_window = 1 + r % 2;
   return std::make_unique<Operation>(std::move(request), ground, ++rank(r).sequence);
@@ -348,8 +349,12 @@ std::string SimulatedWorld::run(const Scenario& s, int victim, int kill_after) {
     const int r = static_cast<int>(random_() % static_cast<std::uint64_t>(n));
     bool moved = false;
     if (!(dead && r == victim)) {
-      moved |= rank(r).messenger->poll(random_() % 4 == 0 ? Look::all : Look::memory);
+      // What came may be found by the messenger first, or by the operation that awaits it.
+      const auto poll = [&] { moved |= rank(r).messenger->poll(random_() % 4 == 0 ? Look::all : Look::memory); };
+      const bool operation_first = random_() % 2 == 0;
+      if (!operation_first) poll();
       if (!over(r)) moved |= operations[static_cast<std::size_t>(r)]->advance();
+      if (operation_first) poll();
     }
     clock_.advance(Duration(static_cast<std::int64_t>(random_() % 2000)));
     idle = moved ? 0 : idle + 1;

@@ -66,6 +66,64 @@ TEST(Stream, AFrameInPiecesIsPutTogether) {
   EXPECT_EQ(f.keeper.text[0], payload);
 }
 
+std::string collected(Stream& stream, std::size_t length, int looks, std::uint64_t sequence = 0) {
+  FrameHeader wanted;
+  wanted.length = length;
+  wanted.sequence = sequence;
+  std::string into(length, '.');
+  const bool found = stream.collect(wanted, std::as_writable_bytes(std::span(into.data(), into.size())), looks);
+  return found ? into : "nothing";
+}
+
+TEST(Stream, AFrameThatIsLookedForIsTakenAndWhatIsBehindItIsLeft) {
+  for (const int fd : {7, -1}) {
+    Fixture f(fd);
+    f.link().input = frame_of("hello") + frame_of("") + frame_of("world");
+    EXPECT_EQ(collected(f.stream, 5, 1), "hello");
+    EXPECT_EQ(collected(f.stream, 0, 1), "");
+    f.stream.read(f.keeper);
+    ASSERT_EQ(f.keeper.complete, 1) << fd;
+    EXPECT_EQ(f.keeper.text[0], "world");
+  }
+}
+
+TEST(Stream, AFrameThatIsLookedForMayComeInPieces) {
+  Fixture f(7);
+  const std::string all = frame_of("hello");
+  f.link().input = all.substr(0, 30);
+  EXPECT_EQ(collected(f.stream, 5, 3), "nothing");
+  EXPECT_EQ(f.link().reads, 3);
+  f.link().input = all.substr(30, 37);
+  EXPECT_EQ(collected(f.stream, 5, 3), "nothing");
+  f.link().input = all.substr(67);
+  EXPECT_EQ(collected(f.stream, 5, 3), "hello");
+}
+
+TEST(Stream, AnotherFrameThanTheOneThatIsLookedForIsLeft) {
+  Fixture f(7);
+  f.link().input = frame_of("hello");
+  EXPECT_EQ(collected(f.stream, 5, 9, 1), "nothing") << "another sequence number";
+  EXPECT_EQ(collected(f.stream, 4, 9), "nothing") << "another length";
+  EXPECT_EQ(f.link().reads, 1) << "what it is shows with the first bytes";
+  EXPECT_EQ(collected(f.stream, 5, 0), "hello") << "it is here, nobody need look";
+  EXPECT_EQ(collected(f.stream, 5000, 9), "nothing") << "there is no room to read so much ahead";
+  f.link().input = frame_of("world").substr(0, 64);
+  f.keeper.willing = false;
+  f.stream.read(f.keeper);
+  EXPECT_EQ(collected(f.stream, 5, 9), "nothing") << "its head is taken";
+}
+
+TEST(Stream, AShortFrameGoesOutInOnePiece) {
+  Fixture f(7);
+  f.link().room = 1000;
+  const std::string text = "hello";
+  FrameHeader header;
+  header.length = text.size();
+  EXPECT_EQ(f.stream.write_now(header, std::as_bytes(std::span(text))), 69u);
+  EXPECT_EQ(f.link().output, frame_of(text));
+  EXPECT_EQ(f.link().most_parts, 1u);
+}
+
 /// Adds every frame to what it has.
 class Adder final : public FrameHandler {
  public:
