@@ -19,7 +19,7 @@ constexpr std::size_t kFewSockets = 4;
 /// One look in so many is one at everything; a socket that would take no more is tried again with every few.
 constexpr std::uint32_t kQuickLooks = 32, kWriteAgain = 4;
 /// A frame with so much payload goes out at once as a rule: nothing is queued for it if it does.
-constexpr std::uint64_t kSmall = 4096;
+constexpr std::uint64_t kAtOnce = 128 << 10;
 }  // namespace
 
 Messenger::Messenger(PeerId self, std::vector<std::unique_ptr<transport::Transport>> transports,
@@ -43,7 +43,7 @@ void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std:
   GroupState* group = find(id);
   if (group == nullptr || group->failure->failed()) return;
   OutFrame frame;
-  if (Peer& peer = peers_[group->members[rank]]; header.length <= kSmall && parts.size() <= 1 && !peer.gone()) {
+  if (Peer& peer = peers_[group->members[rank]]; header.length <= kAtOnce && parts.size() <= 1 && !peer.gone()) {
     frame.written = peer.bundle.write_now(header, parts.empty() ? ConstPart{} : ConstPart(parts.front()));
     if (frame.written == sizeof header + header.length) {
       flag->store(kStepDone, std::memory_order_release);
