@@ -63,8 +63,9 @@ class Messenger final : private FrameHandler {
   void use_streams(int peer, int streams);
   /// The same for all peers that share no memory with this process, those that are yet to come included.
   void use_streams(const Sharing& sharing);
-  int streams(int peer) const;   ///< that are open
-  bool opening(int peer) const;  ///< more are under way from here
+  int streams(int peer) const;          ///< that are open
+  Duration round_trip(int peer) const;  ///< transport::Link's, on the first stream
+  bool opening(int peer) const;         ///< more are under way from here
   /// Use no more than so many of those that are open, until use_streams().
   void limit_streams(int peer, int streams);
   transport::SharedView* shared(int peer) const;

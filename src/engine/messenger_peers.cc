@@ -112,6 +112,12 @@ int Messenger::streams(int peer) const {
   return peers_[peer].bundle.open();
 }
 
+Duration Messenger::round_trip(int peer) const {
+  const std::lock_guard lock(mutex_);
+  const Bundle& bundle = peers_[peer].bundle;
+  return bundle.empty() ? Duration{} : bundle.streams().front()->link().round_trip();
+}
+
 bool Messenger::opening(int peer) const {
   const std::lock_guard lock(mutex_);
   return peers_[peer].dialing > 0;

@@ -195,8 +195,11 @@ engine::Ground GroupImpl::ground() {
   ground.scratch = &scratch_;
   if (parts_.context->config.slice_bytes > 0)
     ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
-  if (std::ranges::adjacent_find(parts_.hosts, std::ranges::not_equal_to()) == parts_.hosts.end())
-    ground.network_window = engine::kLocalWindow;
+  const bool one_host = std::ranges::adjacent_find(parts_.hosts, std::ranges::not_equal_to()) == parts_.hosts.end();
+  Duration longest{};
+  for (const Member& m : parts_.members)
+    if (m.peer >= 0) longest = std::max(longest, ground.messenger->round_trip(m.peer));
+  ground.network_window = engine::messages_window(one_host, longest);
   return ground;
 }
 

@@ -135,6 +135,8 @@ class Link {
   virtual int fd() const noexcept = 0;
   /// The peer's shared memory, or nullptr.
   virtual SharedView* shared() noexcept = 0;
+  /// The shortest time, of late, from a write to the peer's system knowing of it and back. Zero: not known, or there is none to speak of.
+  virtual Duration round_trip() const noexcept { return {}; }
   /// For messages: "shm to pid 4711", "tcp to 10.0.0.2:41000".
   virtual std::string describe() const = 0;
 };

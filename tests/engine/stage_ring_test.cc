@@ -6,8 +6,17 @@
 #include <random>
 #include <vector>
 
+#include "engine/domain.h"
+
 namespace unisono::engine {
 namespace {
+
+TEST(MessagesWindow, IsAsLongAsTheWay) {
+  using namespace std::chrono_literals;
+  EXPECT_LT(messages_window(true, 0us), messages_window(false, 0us));
+  EXPECT_EQ(messages_window(false, 0us), messages_window(false, 300us)) << "unknown, or a few switches";
+  EXPECT_EQ(messages_window(false, 20ms), kWindow);
+}
 
 TEST(StageRing, PlacesFollowEachOtherOnWholeLines) {
   StageRing ring(1024);

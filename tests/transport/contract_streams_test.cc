@@ -53,6 +53,8 @@ void exchange_streams(Site& site, Link& link, std::size_t bytes, std::uint64_t s
       100s);
   EXPECT_TRUE(done) << "stuck: sent " << sent << ", got " << got << " of " << bytes;
   EXPECT_TRUE(in == expected) << "the bytes differ";
+  EXPECT_LT(link.round_trip(), 1s);
+  EXPECT_EQ(link.round_trip() > 0s, link.fd() >= 0) << "what was sent to a socket has been acknowledged";
 }
 TEST_P(Contract, CarriesStreamsBothWaysAtOnce) {
   const std::size_t bytes = scaled(8 << 20);

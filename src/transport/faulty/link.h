@@ -66,6 +66,7 @@ class FaultyLink final : public Link {
   Io read(std::span<const MutablePart> parts) noexcept override;
   int fd() const noexcept override { return held_->inner->fd(); }
   SharedView* shared() noexcept override { return held_->inner->shared(); }
+  Duration round_trip() const noexcept override { return held_->inner->round_trip(); }
   std::string describe() const override { return held_->inner->describe() + " (faulty)"; }
 
  private:

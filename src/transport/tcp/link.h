@@ -44,6 +44,7 @@ class TcpLink final : public Link {
   Io read(std::span<const MutablePart> parts) noexcept override;
   int fd() const noexcept override { return fd_.get(); }
   SharedView* shared() noexcept override { return nullptr; }
+  Duration round_trip() const noexcept override;
   std::string describe() const override { return description_; }
 
  private:
