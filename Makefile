@@ -12,6 +12,8 @@ STAMPS := $(VENV)/.stamps
 # What one checkout compiled serves another one, and one build folder the next.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := true
+# A precompiled header is told by what it was made of.
+export CCACHE_SLOPPINESS := pch_defines,time_macros
 # One name for the compiler everywhere: ccache takes /usr/bin/c++ and /usr/bin/g++ for two.
 ifeq ($(origin CXX),default)
 CXX := g++
@@ -37,16 +39,21 @@ deps: ## install the Debian packages that are missing (as root), or name them
 .PHONY: build
 build: $(STAMPS)/package ## the command .venv/bin/unisono and the Python package, installed into .venv
 
+# Downloads and compilers side by side: neither waits for the other.
+.PHONY: ready
+ready:
+	@$(MAKE) -j2 $(STAMPS)/torch-backend
+
 .PHONY: demo
-demo: $(STAMPS)/torch-backend ## train a classifier on real data with four ranks, and plot what it cost
+demo: ready ## train a classifier on real data with four ranks, and plot what it cost
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
 
 .PHONY: test
-test: $(STAMPS)/torch-backend ## everything CI checks; STAGES="layers cpp" for a part
+test: ready ## everything CI checks; STAGES="layers cpp" for a part
 	@$(BIN)/python tools/run_tests.py --werror $(WERROR) $(STAGES)
 
 .PHONY: test-long
-test-long: $(STAMPS)/torch-backend ## the same with more seeds, and every sanitizer over every C++ test
+test-long: ready ## the same with more seeds, and every sanitizer over every C++ test
 	@$(BIN)/python tools/run_tests.py --long --werror $(WERROR) $(STAGES)
 
 .PHONY: lint
@@ -69,7 +76,7 @@ docs: build ## write the list of algorithms into docs/algorithms.md
 	@mv build/algorithms.md docs/algorithms.md
 
 .PHONY: bench-compare
-bench-compare: $(STAMPS)/torch-backend ## measure unisono beside Gloo, Open MPI and MPICH (installs them)
+bench-compare: ready ## measure unisono beside Gloo, Open MPI and MPICH (installs them)
 	@bench/compare --install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bench/compare
 
