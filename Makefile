@@ -62,7 +62,7 @@ lint: deps $(STAMPS)/dev ## layers, formatting, ruff, mypy --strict
 
 .PHONY: tidy
 tidy: deps $(STAMPS)/tidy ## clang-tidy over the sources, 25 minutes; FILES="src/engine" for a part
-	@cmake --preset release -B build/tidy -DUNISONO_UNITY=OFF > /dev/null
+	@cmake --preset release -B build/tidy -DUNISONO_UNITY=OFF -DUNISONO_PRECOMPILE=OFF > /dev/null
 	@$(BIN)/python tools/tidy.py $(FILES)
 
 .PHONY: format

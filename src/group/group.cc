@@ -178,8 +178,9 @@ bool GroupImpl::begin(Pending& p) {
     request.rival_runs = p.contest->choose() == group::Contest::Side::rival;
     if (!p.contest->timed()) p.contest = nullptr;
   }
-  // A caller that waits has nothing else to do, unless its peer needs this core to answer.
-  if (p.completion == nullptr && !parts_.context->progress->ranks_take_turns()) request.looks = kLooks;
+  // A caller that waits has nothing else to do, unless its peer needs this core to answer; the progress thread is to leave the core to the program.
+  const Progress& progress = *parts_.context->progress;
+  if (!progress.on_its_thread() && !progress.ranks_take_turns()) request.looks = kLooks;
   operation_->start(std::move(request), p.sequence);
   p.operation = operation_.get();
   return true;
