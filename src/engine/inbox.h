@@ -47,7 +47,7 @@ class Inbox {
 
   /// Whether it came early.
   bool keeps(int rank, const FrameHeader& header) const {
-    return !early_.empty() && early_.contains({header.sequence, key(rank, header)});
+    return early_.contains({header.sequence, key(rank, header)});
   }
 
   /// What `rank` says it waits in; it may be a number that has not begun here yet.

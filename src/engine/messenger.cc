@@ -43,16 +43,12 @@ void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std:
   GroupState* group = find(id);
   if (group == nullptr || group->failure->failed()) return;
   OutFrame frame;
-  if (Peer& peer = peers_[group->members[rank]]; header.length <= kAtOnce && parts.size() <= 1 && !peer.gone()) {
-    frame.written = peer.bundle.write_now(header, parts.empty() ? ConstPart{} : ConstPart(parts.front()));
-    if (frame.written == sizeof header + header.length) {
-      flag->store(kStepDone, std::memory_order_release);
-      return;
-    }
-  }
   frame.header = header;
-  frame.parts.assign(parts.begin(), parts.end());
   frame.flag = flag;
+  if (Peer& peer = peers_[group->members[rank]]; header.length <= kAtOnce && parts.size() <= 1 && !peer.gone())
+    frame.written = peer.bundle.write_now(header, parts.empty() ? ConstPart{} : ConstPart(parts.front()));
+  if (frame.written == frame.size()) return frame.finish(deferred_);
+  frame.parts.assign(parts.begin(), parts.end());
   enqueue(group->members[rank], std::move(frame));
 }
 

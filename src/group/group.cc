@@ -199,7 +199,7 @@ engine::Ground GroupImpl::ground() {
   const bool one_host = std::ranges::adjacent_find(parts_.hosts, std::ranges::not_equal_to()) == parts_.hosts.end();
   Duration longest{};
   for (const Member& m : parts_.members)
-    if (m.peer >= 0) longest = std::max(longest, ground.messenger->round_trip(m.peer));
+    if (!one_host && m.peer >= 0) longest = std::max(longest, ground.messenger->round_trip(m.peer));
   ground.network_window = engine::messages_window(one_host, longest);
   return ground;
 }

@@ -21,8 +21,9 @@ def test_not_where_it_is_switched_off_or_useless(tmp_path: Path, env: dict[str, 
     assert values(launch(cases.comes_back_private, 2, tmp_path, env=env)) == [[False] * 4] * 2
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("ranks", "helped"), [(3, True), (5, False)], ids=["3", "5"])
+@pytest.mark.parametrize(
+    ("ranks", "helped"), [(3, True), pytest.param(5, False, marks=pytest.mark.long)], ids=["3", "5"]
+)
 def test_what_others_reach_is_shared(tmp_path: Path, ranks: int, helped: bool) -> None:
     root, *others = values(launch(cases.every_collective, ranks, tmp_path))
     by_all = {"all_gather": [True, False], "reduce_scatter": [False, True], "all_to_all": [False, True]}

@@ -45,7 +45,7 @@ def test_wrong_use_is_refused(tmp_path: Path) -> None:
         assert word in text, texts
 
 
-@pytest.mark.parametrize("as_view", [False, pytest.param(True, marks=pytest.mark.long)], ids=["copied", "view"])
+@pytest.mark.parametrize("as_view", [False, True], ids=["copied", "view"])
 def test_ddp_buckets_are_shared(tmp_path: Path, as_view: bool) -> None:
     env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}  # torch's own wrapper must pass the request on
     values(launch(cases.ddp, 2, tmp_path, env=env, shared=True, as_view=as_view))

@@ -43,7 +43,7 @@ SLICE = {
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("role", ["plugin", pytest.param("impersonator", marks=pytest.mark.long)])
+@pytest.mark.parametrize("role", sorted(SLICE))
 def test_slice(role: str, tmp_path: Path) -> None:
     output = tmp_path / "lines.jsonl"
     command = [sys.executable, str(SUITE / "driver.py"), "--role", role, "--world-size", "3", "--output", str(output)]
