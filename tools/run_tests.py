@@ -16,8 +16,10 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV_BIN = ROOT / ".venv" / "bin"
@@ -64,21 +66,25 @@ class Result:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the suites run."""
+    """How the suites run. `ahead` has the sanitizers' builds that began before their stages, by stage."""
 
     long: bool
     werror: str
     jobs: int
+    ahead: dict[str, Future[Built]] = field(default_factory=dict)
 
 
-def run(*command: str | Path, env: dict[str, str] | None = None) -> bool:
-    """Run a command in the root with our .venv first on PATH, its output passed through; whether it succeeded."""
-    print("+", " ".join(str(part) for part in command), flush=True)
+def run(*command: str | Path, env: dict[str, str] | None = None, log: TextIO | None = None) -> bool:
+    """Run a command in the root with our .venv first on PATH; whether it succeeded. Its output goes where ours goes, or
+    to `log`; then the command runs when nothing else wants a core."""
+    print("+", " ".join(str(part) for part in command), file=log, flush=True)
     # What this machine was tuned to is none of the tests' business.
     environment = {**os.environ, "UNISONO_TUNING": "off", **(env or {})}
     environment["PATH"] = f"{VENV_BIN}{os.pathsep}{environment['PATH']}"
     environment["VIRTUAL_ENV"] = str(VENV_BIN.parent)
-    return subprocess.run([str(part) for part in command], cwd=ROOT, env=environment, check=False).returncode == 0
+    idle = ["chrt", "--idle", "0"] if log and shutil.which("chrt") else []
+    full = [*idle, *(str(part) for part in command)]
+    return subprocess.run(full, cwd=ROOT, env=environment, stdout=log, stderr=log, check=False).returncode == 0
 
 
 def tracked(*patterns: str) -> list[str]:
@@ -122,29 +128,64 @@ def style(settings: Settings) -> Result:
     return result
 
 
-def ctest(
-    settings: Settings, preset: str, folders: tuple[str, ...] = (), without: tuple[str, ...] = ("plan_verify_all",)
-) -> Result:
-    """Configure and build a preset, and run its tests: all, or those of the given folders of tests/, but for some."""
+@dataclass(frozen=True)
+class Selection:
+    """Tests of a preset: those of the given folders of tests/, or all, but for some."""
+
+    folders: tuple[str, ...] = ()
+    without: tuple[str, ...] = ("plan_verify_all",)  # the installed command does it, in a stage of its own
+
+    def for_ctest(self) -> list[str]:
+        """As options of ctest."""
+        labels = ["-L", f"^({'|'.join(self.folders)})$"] if self.folders else []
+        return ["-E", f"^({'|'.join(self.without)})$", *labels]
+
+
+@dataclass(frozen=True)
+class Built:
+    """What became of a build: nothing went wrong, or what; and its output, where that was not shown."""
+
+    wrong: str = ""
+    log: Path | None = None
+
+
+def build_tests(settings: Settings, preset: str, selection: Selection, log: TextIO | None = None) -> Built:
+    """Configure a preset, and build what a selection needs."""
+    build = ROOT / "build" / preset
+    light = "ON" if selection.folders else "OFF"
+    options = (f"-DUNISONO_WERROR={settings.werror}", f"-DUNISONO_SANITIZE_LIGHT={light}")
+    if not run("cmake", "--preset", preset, *options, log=log):
+        return Built("configuration")
+    targets = ["--target", *test_names(build, selection)] if selection.folders else []
+    if targets == ["--target"]:
+        return Built(f"no test in {', '.join(selection.folders)}")
+    if not run("cmake", "--build", build, "--parallel", str(settings.jobs), *targets, log=log):
+        return Built("build")
+    return Built()
+
+
+def build_ahead(settings: Settings, preset: str, selection: Selection) -> Built:
+    """Build with what other stages leave of the cores: ranks that wait leave half of them."""
+    path = REPORTS / f"{preset}-build.log"
+    with path.open("w") as log:
+        return Built(build_tests(settings, preset, selection, log).wrong, path)
+
+
+def ctest(settings: Settings, preset: str, selection: Selection) -> Result:
+    """Build a preset, unless that was begun already, and run its tests."""
     result = Result()
     build = ROOT / "build" / preset
     reports = REPORTS / preset
     shutil.rmtree(reports, ignore_errors=True)
     reports.mkdir(parents=True)
-    light = "ON" if folders else "OFF"
-    if not run("cmake", "--preset", preset, f"-DUNISONO_WERROR={settings.werror}", f"-DUNISONO_SANITIZE_LIGHT={light}"):
-        result.check(False, f"preset {preset}: configuration")
-        return result
-    # The installed command does what plan_verify_all would do, in a stage of its own.
-    selection = ["-E", f"^({'|'.join(without)})$"]
-    if folders:
-        selection += ["-L", f"^({'|'.join(folders)})$"]
-    targets = ["--target", *test_names(build, selection)] if folders else []
-    if targets == ["--target"]:
-        result.check(False, f"preset {preset}: no test in {', '.join(folders)}")
-        return result
-    if not run("cmake", "--build", build, "--parallel", str(settings.jobs), *targets):
-        result.check(False, f"preset {preset}: build")
+    ahead = settings.ahead.get(preset)
+    if ahead and not ahead.done():
+        print("the build, which began beside other stages, goes on", flush=True)
+    built = ahead.result() if ahead else build_tests(settings, preset, selection)
+    if built.log:
+        print(built.log.read_text() if built.wrong else f"built beside other stages: {built.log}", flush=True)
+    if built.wrong:
+        result.check(False, f"preset {preset}: {built.wrong}")
         return result
     # Sanitizers stop at the first finding. Every rank of a test is in one process, or inherits this environment.
     env = {
@@ -156,26 +197,15 @@ def ctest(
     if settings.long:
         env |= LONG
     programs = REPORTS / f"{preset}-programs.xml"
-    run(
-        "ctest",
-        "--test-dir",
-        build,
-        "--parallel",
-        str(settings.jobs),
-        "--output-on-failure",
-        "--no-tests=error",
-        "--output-junit",
-        programs,
-        *selection,
-        env=env,
-    )
+    how = ["--parallel", str(settings.jobs), "--output-on-failure", "--no-tests=error", "--output-junit", str(programs)]
+    run("ctest", "--test-dir", build, *how, *selection.for_ctest(), env=env)
     return count_cases(result, programs, reports)
 
 
-def test_names(build: Path, selection: list[str]) -> list[str]:
+def test_names(build: Path, selection: Selection) -> list[str]:
     """The names of the tests that a selection gives; a test program has the name of its target."""
     listing = subprocess.run(
-        ["ctest", "--test-dir", build, "-N", *selection], capture_output=True, text=True, check=True
+        ["ctest", "--test-dir", build, "-N", *selection.for_ctest()], capture_output=True, text=True, check=True
     )
     return re.findall(r"Test +#\d+: (\S+)", listing.stdout)
 
@@ -206,17 +236,24 @@ def count_cases(result: Result, programs: Path, reports: Path) -> Result:
 
 def cpp(settings: Settings) -> Result:
     """C++ tests, optimised build."""
-    return ctest(settings, "release")
+    return ctest(settings, "release", Selection())
+
+
+def sanitized(preset: str, long: bool) -> Selection:
+    """What runs under a sanitizer: all of it, or what is worth its time."""
+    if long:
+        return Selection()
+    return Selection(TSAN_FOLDERS, TSAN_WITHOUT) if preset == "tsan" else Selection(ASAN_FOLDERS)
 
 
 def tsan(settings: Settings) -> Result:
     """Data races: tests whose ranks are threads, under ThreadSanitizer."""
-    return ctest(settings, "tsan") if settings.long else ctest(settings, "tsan", TSAN_FOLDERS, TSAN_WITHOUT)
+    return ctest(settings, "tsan", sanitized("tsan", settings.long))
 
 
 def asan(settings: Settings) -> Result:
     """Memory errors and undefined behaviour: under AddressSanitizer and UndefinedBehaviorSanitizer."""
-    return ctest(settings, "asan") if settings.long else ctest(settings, "asan", ASAN_FOLDERS)
+    return ctest(settings, "asan", sanitized("asan", settings.long))
 
 
 def python(settings: Settings) -> Result:
@@ -258,7 +295,7 @@ def plans(_: Settings) -> Result:
 
 
 STAGES: dict[str, Callable[[Settings], Result]] = {
-    stage.__name__: stage for stage in (layers, style, cpp, plans, tsan, asan, package, python)
+    stage.__name__: stage for stage in (layers, style, cpp, python, plans, package, tsan, asan)
 }
 
 
@@ -289,15 +326,27 @@ def main() -> int:
     if unknown:
         parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
     settings = Settings(arguments.long, arguments.werror, arguments.jobs)
+    names = arguments.stages or list(STAGES)
     REPORTS.mkdir(parents=True, exist_ok=True)
-    results = {}
-    for name in arguments.stages or list(STAGES):
-        stage = STAGES[name]
-        print(f"\n=== {name}: {(stage.__doc__ or '').strip()}", flush=True)
-        start = time.monotonic()
-        result = stage(settings)
-        results[name] = (result, time.monotonic() - start)
-    return summarise(results)
+    beside = ThreadPoolExecutor(1)
+    try:
+        # Python's tests wait much; where only others run, a build beside them would take from them what it gains.
+        for name in names[names.index("python") :] if "python" in names else []:
+            if name in ("tsan", "asan"):
+                selection = sanitized(name, settings.long)
+                settings.ahead[name] = beside.submit(build_ahead, settings, name, selection)
+        return summarise({name: timed(name, settings) for name in names})
+    finally:
+        beside.shutdown(cancel_futures=True)
+
+
+def timed(name: str, settings: Settings) -> tuple[Result, float]:
+    """Run a stage; what it counted, and how many seconds it took."""
+    stage = STAGES[name]
+    print(f"\n=== {name}: {(stage.__doc__ or '').strip()}", flush=True)
+    start = time.monotonic()
+    result = stage(settings)
+    return result, time.monotonic() - start
 
 
 if __name__ == "__main__":

@@ -63,7 +63,8 @@ void StageClocks::leave(GlobalStep g) {
 GlobalStep StageClocks::read(GlobalStep g, std::uint32_t cell) {
   const std::uint32_t lane = lane_of_[g];
   Cell& c = cells_[cell];
-  c.readers.push_back({lane, clock(lane)[lane] + 1, g});
+  readers_.push_back({{lane, clock(lane)[lane] + 1, g}, c.readers});
+  c.readers = static_cast<std::uint32_t>(readers_.size() - 1);
   return before(c.writer, lane) ? kNone : c.writer.step;
 }
 
@@ -78,21 +79,25 @@ GlobalStep StageClocks::outlasts(std::uint32_t cell, std::int32_t rank) {
     return false;
   };
   const Cell& c = cells_[cell];
-  for (const Access& reader : c.readers) {
-    if (!seen(reader)) return reader.step;
+  GlobalStep late = seen(c.writer) ? kNone : c.writer.step;
+  for (std::uint32_t i = c.readers; i != kNone; i = readers_[i].next) {  // the latest first: the earliest is told
+    if (!seen(readers_[i].access)) late = readers_[i].access.step;
   }
-  return seen(c.writer) ? kNone : c.writer.step;
+  return late;
 }
 
 GlobalStep StageClocks::write(GlobalStep g, std::uint32_t cell) {
   const std::uint32_t lane = lane_of_[g];
   Cell& c = cells_[cell];
   GlobalStep conflict = before(c.writer, lane) ? kNone : c.writer.step;
-  for (const Access& reader : c.readers) {
-    if (reader.step != g && !before(reader, lane)) conflict = reader.step;
+  for (std::uint32_t i = c.readers; i != kNone; i = readers_[i].next) {
+    const Access& reader = readers_[i].access;
+    if (reader.step == g || before(reader, lane)) continue;
+    conflict = reader.step;
+    break;
   }
   c.writer = {lane, clock(lane)[lane] + 1, g};
-  c.readers.clear();
+  c.readers = kNone;
   return conflict;
 }
 

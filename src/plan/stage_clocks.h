@@ -32,7 +32,11 @@ class StageClocks {
   };
   struct Cell {
     Access writer;
-    std::vector<Access> readers;
+    std::uint32_t readers = kNone;  ///< head of a list in readers_: who read it since
+  };
+  struct Reader {
+    Access access;
+    std::uint32_t next;
   };
   struct Edge {
     GlobalStep earlier;
@@ -53,6 +57,7 @@ class StageClocks {
   std::vector<std::uint32_t> incoming_;  ///< by step: head of a list in edges_
   std::vector<Edge> edges_;
   std::vector<Cell> cells_;
+  std::vector<Reader> readers_;
 };
 
 }  // namespace unisono::plan::verification

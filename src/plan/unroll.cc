@@ -26,6 +26,10 @@ class Unroller {
     repeat(all_.out_extent, how.slices);
     repeat(all_.scratch_extent, how.window);
     repeat(all_.stage_extent, how.window);
+    const auto times = static_cast<std::size_t>(how.slices);
+    all_.steps.reserve(times * (plan.steps.size() + 1));
+    all_.refs.reserve(times * plan.refs.size());
+    all_.deps.reserve(times * (plan.deps.size() + std::size_t{2} * plan.lanes));
     for (const Step& step : plan.steps) {
       if (step.op == OpCode::send || step.op == OpCode::recv) {
         message_channels_ = std::max<std::uint16_t>(message_channels_, static_cast<std::uint16_t>(step.channel + 1));
@@ -44,9 +48,9 @@ class Unroller {
     const auto base = static_cast<std::uint32_t>(all_.steps.size());
     std::vector<bool> begun(plan_.lanes, false);
     std::vector<std::uint32_t> last(plan_.lanes, kNone);
-    for (std::uint32_t i = 0; i < plan_.steps.size(); i++) {
-      const Step& step = plan_.steps[i];
-      std::vector<std::uint32_t> deps;
+    std::vector<std::uint32_t> deps;
+    for (const Step& step : plan_.steps) {
+      deps.clear();
       for (const std::uint32_t dep : plan_.waits_for(step)) deps.push_back(base + dep);
       if (!begun[step.lane] && gate != kNone) deps.push_back(gate);
       begun[step.lane] = true;
@@ -78,7 +82,8 @@ class Unroller {
     step.peer = peer;
     step.channel = flag;
     step.lane = static_cast<std::uint16_t>(slice_ * (plan_.lanes + 1) + plan_.lanes);
-    return add(step, {}, {}, deps);
+    step.src_count = step.dst_count = 0;
+    return add(step, deps);
   }
 
   std::uint32_t add_copy(const Step& model, const std::vector<std::uint32_t>& deps) {
@@ -87,31 +92,28 @@ class Unroller {
     const bool message = model.op == OpCode::send || model.op == OpCode::recv;
     step.channel = message ? static_cast<std::uint16_t>(slice_ * message_channels_ + model.channel)
                            : channel(slice_, model.channel);
-    return add(step, moved(plan_.src(model)), moved(plan_.dst(model)), deps);
+    step.src_begin = add_moved(plan_.src(model));
+    step.dst_begin = add_moved(plan_.dst(model));
+    return add(step, deps);
   }
 
   std::size_t blocks_of(const Ref& ref) const {
     return is_peer(ref.space) ? peer_extents(plan_, ref.space, ref.rank).size() : plan_.extents_of(ref.space).size();
   }
 
-  std::vector<Ref> moved(std::span<const Ref> refs) const {
-    std::vector<Ref> result(refs.begin(), refs.end());
-    for (Ref& ref : result) {
+  // Returns where they begin.
+  std::uint32_t add_moved(std::span<const Ref> refs) {
+    const std::size_t begin = all_.refs.size();
+    for (Ref ref : refs) {
       const bool own_copy = ref.space == Space::in || ref.space == Space::out || is_peer(ref.space);
       const std::int32_t copy = own_copy ? slice_ : slice_ % how_.window;
       ref.first += copy * static_cast<std::int32_t>(blocks_of(ref));
+      all_.refs.push_back(ref);
     }
-    return result;
+    return static_cast<std::uint32_t>(begin);
   }
 
-  std::uint32_t add(Step step, std::span<const Ref> src, std::span<const Ref> dst,
-                    const std::vector<std::uint32_t>& deps) {
-    step.src_begin = static_cast<std::uint32_t>(all_.refs.size());
-    step.src_count = static_cast<std::uint32_t>(src.size());
-    all_.refs.insert(all_.refs.end(), src.begin(), src.end());
-    step.dst_begin = static_cast<std::uint32_t>(all_.refs.size());
-    step.dst_count = static_cast<std::uint32_t>(dst.size());
-    all_.refs.insert(all_.refs.end(), dst.begin(), dst.end());
+  std::uint32_t add(Step step, const std::vector<std::uint32_t>& deps) {
     step.dep_begin = static_cast<std::uint32_t>(all_.deps.size());
     step.dep_count = static_cast<std::uint32_t>(deps.size());
     all_.deps.insert(all_.deps.end(), deps.begin(), deps.end());

@@ -40,6 +40,13 @@ std::vector<AliasedBlocks> Subject::aliased(std::int32_t rank) const {
   return pairs;
 }
 
+bool Subject::any_aliased() const {
+  for (std::int32_t r = 0; r < ranks(); r++) {
+    if (!aliased(r).empty()) return true;
+  }
+  return false;
+}
+
 Cells::Cells(const Subject& subject, bool in_place) {
   for (std::int32_t r = 0; r < subject.ranks(); r++) {
     const Plan& plan = subject.plan(r);
@@ -125,9 +132,7 @@ Report verify(std::span<const Plan> plans, const VerifyOptions& options) {
   const Links links = link(subject, findings);
   execute(subject, links, false, findings);
   report.counted = count(subject, links);
-  bool aliasing = false;
-  for (std::int32_t r = 0; r < subject.ranks(); r++) aliasing |= !subject.aliased(r).empty();
-  if (aliasing && !findings.full()) execute(subject, links, true, findings);
+  if (subject.any_aliased() && !findings.full()) execute(subject, links, true, findings);
   if (options.expected != nullptr && !report.has(Fault::deadlock))
     check_cost(report.counted, *options.expected, findings);
   return report;

@@ -54,6 +54,7 @@ struct Subject {
   std::string name(GlobalStep g) const;
   /// The pairs that share memory when the caller aliases, over all slices.
   std::vector<AliasedBlocks> aliased(std::int32_t rank) const;
+  bool any_aliased() const;  ///< of any rank
 
   std::span<const Plan> plans;
   std::int32_t slices;

@@ -44,30 +44,56 @@ class LocalClocks {
   std::vector<Place> place_;
 };
 
+// Of each cell: who wrote it last, and who has read it since.
+class Accesses {
+ public:
+  explicit Accesses(std::size_t cells) : cells_(cells) {}
+
+  std::uint32_t writer(std::uint32_t cell) const { return cells_[cell].writer; }
+  void add_reader(std::uint32_t cell, std::uint32_t step) {
+    readers_.push_back({step, cells_[cell].readers});
+    cells_[cell].readers = static_cast<std::uint32_t>(readers_.size() - 1);
+  }
+  template <class Visit>
+  void for_each_reader(std::uint32_t cell, Visit visit) const {
+    for (std::uint32_t i = cells_[cell].readers; i != kNone; i = readers_[i].next) visit(readers_[i].step);
+  }
+  void set_writer(std::uint32_t cell, std::uint32_t step) { cells_[cell] = {step, kNone}; }
+
+ private:
+  struct Cell {
+    std::uint32_t writer = kNone, readers = kNone;
+  };
+  struct Reader {
+    std::uint32_t step, next;
+  };
+  std::vector<Cell> cells_;
+  std::vector<Reader> readers_;  ///< lists, by cell
+};
+
 class RaceCheck {
  public:
   RaceCheck(const Subject& subject, const Cells& cells, Findings& findings, std::int32_t rank)
       : subject_(subject), cells_(cells), findings_(findings), plan_(subject.plan(rank)), rank_(rank), clocks_(plan_) {}
 
-  void run(std::vector<std::uint32_t>& writer, std::vector<std::vector<std::uint32_t>>& readers) {
+  void run(Accesses& accesses) {
     for (std::uint32_t s = 0; s < plan_.steps.size() && !findings_.full(); s++) {
       if (copies_onto_itself(plan_.steps[s])) continue;
       for (const Ref& ref : plan_.src(plan_.steps[s])) {
         if (elsewhere(ref)) continue;
         for (std::int32_t i = 0; i < ref.count; i++) {
           const std::uint32_t cell = cells_.of(rank_, ref, i);
-          expect_before(writer[cell], s, ref, i);
-          readers[cell].push_back(s);
+          expect_before(accesses.writer(cell), s, ref, i);
+          accesses.add_reader(cell, s);
         }
       }
       for (const Ref& ref : plan_.dst(plan_.steps[s])) {
         if (elsewhere(ref)) continue;
         for (std::int32_t i = 0; i < ref.count; i++) {
           const std::uint32_t cell = cells_.of(rank_, ref, i);
-          expect_before(writer[cell], s, ref, i);
-          for (const std::uint32_t reader : readers[cell]) expect_before(reader, s, ref, i);
-          writer[cell] = s;
-          readers[cell].clear();
+          expect_before(accesses.writer(cell), s, ref, i);
+          accesses.for_each_reader(cell, [&](std::uint32_t reader) { expect_before(reader, s, ref, i); });
+          accesses.set_writer(cell, s);
         }
       }
     }
@@ -191,11 +217,11 @@ void for_each_edge(const Subject& subject, Visit visit) {
 
 void check_local_order(const Subject& subject, Findings& findings) {
   for (const bool in_place : {false, true}) {
+    if (in_place && !subject.any_aliased()) return;
     const Cells cells(subject, in_place);
-    std::vector<std::uint32_t> writer(cells.count, kNone);
-    std::vector<std::vector<std::uint32_t>> readers(cells.count);
+    Accesses accesses(cells.count);
     for (std::int32_t rank = 0; rank < subject.ranks(); rank++) {
-      if (subject.plan(rank).lanes > 1) RaceCheck(subject, cells, findings, rank).run(writer, readers);
+      if (subject.plan(rank).lanes > 1) RaceCheck(subject, cells, findings, rank).run(accesses);
     }
     if (findings.any()) return;  // most would be found again
   }

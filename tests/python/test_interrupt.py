@@ -23,6 +23,7 @@ SOON = 2.0  # seconds
 def interrupted(world: Group, case: str, mark: str) -> list[Any]:
     pids = [int(part[0]) for part in world.all_gather(np.array([os.getpid()]))]
     x = np.zeros(1 if case == "tiny" else 100_000)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell runs tests in the background
     world.barrier()
     if world.rank == 1:
         # Rank 0 is about to wait for us. It makes no difference whether the signal comes before or after that.
@@ -80,6 +81,7 @@ def test_ctrl_c(tmp_path: Path, transport: str, case: str) -> None:
 def test_ctrl_c_while_joining(tmp_path: Path) -> None:
     program = f"""
 import os, signal, threading, time, unisono
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 start = time.monotonic()
 try:

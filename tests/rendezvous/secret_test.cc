@@ -3,6 +3,7 @@
 #include "rendezvous/secret.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -63,7 +64,7 @@ class SecretFile : public ::testing::Test {
 };
 
 TEST_F(SecretFile, IsRead) {
-  write(std::string(kSecretText) + "\n", 0600);
+  write(fmt::format("{}\n", kSecretText), 0600);
   const auto s = read();
   ASSERT_TRUE(s.ok()) << s.status().message();
   EXPECT_EQ(s->reveal(), kSecretText);
