@@ -52,15 +52,17 @@ void Messenger::send(std::uint64_t id, int rank, const FrameHeader& header, std:
   enqueue(group->members[rank], std::move(frame));
 }
 
-bool Messenger::collect(std::uint64_t id, int rank, const FrameHeader& header, MutablePart into, int looks) {
+Stream::Found Messenger::collect(std::uint64_t id, int rank, const FrameHeader& header, MutablePart into,
+                                 StepFlag* flag, int looks) {
   const std::lock_guard lock(mutex_);
   GroupState* group = find(id);
-  if (group == nullptr || group->failure->failed() || group->inbox.keeps(rank, header)) return false;
+  if (group == nullptr || group->failure->failed() || group->inbox.keeps(rank, header))
+    return Stream::Found::something_else;
   Peer& peer = peers_[group->members[rank]];
   Stream* const stream = peer.gone() ? nullptr : peer.bundle.only();
-  if (stream == nullptr) return false;
-  const bool found = stream->collect(header, into, looks);
-  if (found) group->inbox.note_begun(rank, header.sequence);
+  if (stream == nullptr) return Stream::Found::something_else;
+  const Stream::Found found = stream->collect(header, into, flag, looks);
+  if (found >= Stream::Found::a_part) group->inbox.note_begun(rank, header.sequence);
   look_after(*stream);
   return found;
 }

@@ -105,9 +105,10 @@ class Messenger final : private FrameHandler {
   void send(std::uint64_t group, int rank, const FrameHeader& header, std::span<const transport::MutablePart> parts,
             StepFlag* flag);
   void receive(std::uint64_t group, int rank, const FrameHeader& header, Sink&& into);
-  /// Instead of receive(): the message that `header` names, if it is what comes next from `rank` and comes within so many looks; whether it did. Other threads
-  /// wait for the messenger meanwhile.
-  bool collect(std::uint64_t group, int rank, const FrameHeader& header, transport::MutablePart into, int looks);
+  /// Instead of receive(): the message that `header` names, if it is what comes next from `rank` and comes within so many looks. Other threads wait for the
+  /// messenger meanwhile. Of which a part has come is as if it had been posted, and may be asked for again.
+  Stream::Found collect(std::uint64_t group, int rank, const FrameHeader& header, transport::MutablePart into,
+                        StepFlag* flag, int looks);
   /// No flag or memory of the group's collectives is used after this.
   void forget(std::uint64_t group, const Status& status);
 

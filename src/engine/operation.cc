@@ -13,8 +13,10 @@ namespace unisono::engine {
 /// is next read, and what lies in its place need not be fetched first.
 constexpr std::int64_t kBeyondCaches = 32 << 20;
 
-/// Messages of plans with no more input or output than this are looked for (Compiled::straight): a stream reads as much with their heads.
-constexpr std::int64_t kStraight = 2048;
+/// Messages of plans with no more input or output than this are looked for (Compiled::straight). Longer ones are under way for so long that more can be done meanwhile.
+constexpr std::int64_t kStraight = 16 << 10;
+/// The same where ranks take turns: who looks at everything each time that a turn comes does so with cold caches, and finds nothing.
+constexpr std::int64_t kStraightInTurns = 512 << 10;
 
 namespace {
 /// Bytes of a slice in messages, the same on all ranks. Long vectors are cut into longer ones: fewer calls and turns.
@@ -68,8 +70,9 @@ void Operation::prepare() {
   large_ = touched >= kBeyondCaches;
   beyond_caches_ = touched > kBeyondCaches;
   uncut_ = bound_->uncut && slices_ == 1 && !large_;
-  straight_ =
-      request_.looks > 0 && slices_ == 1 && std::max(in, out) <= kStraight && !bound_->compiled->straight.empty();
+  const std::int64_t short_enough = request_.turns != nullptr ? kStraightInTurns : kStraight;
+  straight_ = request_.looks > 0 && slices_ == 1 && !folds_ && std::max(in, out) <= short_enough &&
+              !bound_->compiled->straight.empty();
   const bool joint = plan().joint && !reads_peers_;
   const std::int32_t reduction = bound_->compiled->joint_reduction;
   joint_copies_ = joint && reduction < 0;

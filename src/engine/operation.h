@@ -66,6 +66,16 @@ struct Prepared {
   Signature signature;
 };
 
+/// How a rank that waits lets others have the core.
+class Turns {
+ public:
+  /// False where that is not the way to wait.
+  virtual bool give_way() noexcept = 0;
+
+ protected:
+  ~Turns() = default;
+};
+
 /// What is to be run.
 struct Request {
   std::shared_ptr<const Prepared> prepared;
@@ -74,6 +84,8 @@ struct Request {
   bool rival_runs = false;
   /// The caller does nothing but wait for it: so often a short message may be looked for before anything else is looked at.
   int looks = 0;
+  /// Where ranks take turns on the cores: how they are given their turn between two looks. Longer messages are looked for, too, then.
+  Turns* turns = nullptr;
 };
 
 /// The slices of a plan run through a window of slots, oldest first: while one waits for a peer the next is staged, which
@@ -182,7 +194,8 @@ class Operation final : public Running {
   bool help_reduction(const Slot& slot, int q);
   void reduce_jointly(const Slot& slot, int q, const JointWork::Piece& piece);
   void run_message(Slot& slot, std::uint32_t index);
-  bool collect(int from, const FrameHeader& header, std::span<const transport::MutablePart> parts);
+  Stream::Found collect(const Slot& slot, std::uint32_t index, const FrameHeader& header,
+                        std::span<const transport::MutablePart> parts);
   void receive(Slot& slot, std::uint32_t index, const FrameHeader& header, std::vector<transport::MutablePart> parts);
   std::int32_t folded_into(const Slot& slot, std::uint32_t index) const;
   std::shared_ptr<const Fold> fold(const Slot& slot, const plan::Step& sum, const plan::Ref& arrived) const;
@@ -224,7 +237,7 @@ class Operation final : public Running {
   bool patient_ = true;                          ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
   bool uncut_ = false;      ///< runs as actions
-  bool straight_ = false;   ///< its messages are short, and are to be looked for (Compiled::straight)
+  bool straight_ = false;   ///< its messages are to be looked for (Compiled::straight)
   bool looks_ = false;      ///< likewise, just now
   bool folds_ = false;      ///< slices are reduced as they come, where they may be (Compiled::foldings)
   bool exchanges_ = false;  ///< Compiled::exchanges, and its slices are long enough

@@ -21,6 +21,9 @@ using plan::Space;
 using plan::Step;
 
 namespace {
+/// So often a rank gives way to others for a message before it looks at anything else.
+constexpr int kTurns = 16;
+
 /// Those of `count` destinations, as bits of kernels::Reduce::around, of which `which` holds; the last bit stands for all from there on.
 template <class Which>
 std::uint32_t bits_of(std::size_t count, Which&& which) {
@@ -297,19 +300,29 @@ void Operation::run_message(Slot& slot, std::uint32_t index) {
   header.signature = prepared().signature;
   header.length = total;
   slot.state[index].store(kPosted, std::memory_order_relaxed);
-  if (sending)
-    ground_.messenger->send(ground_.group, step.peer, header, parts, &slot.state[index]);
-  else if (!looks_ || !collect(step.peer, header, parts))
-    receive(slot, index, header, std::move(parts));
-  else
+  if (sending) return ground_.messenger->send(ground_.group, step.peer, header, parts, &slot.state[index]);
+  const Stream::Found found = looks_ ? collect(slot, index, header, parts) : Stream::Found::something_else;
+  if (found == Stream::Found::all)
     slot.state[index].store(kDone, std::memory_order_release);
+  else if (found != Stream::Found::a_part)
+    receive(slot, index, header, std::move(parts));
 }
 
-/// Whether the message is here, or comes in a moment.
-bool Operation::collect(int from, const FrameHeader& header, std::span<const transport::MutablePart> parts) {
-  return parts.size() <= 1 &&
-         ground_.messenger->collect(ground_.group, from, header,
-                                    parts.empty() ? transport::MutablePart{} : parts.front(), request_.looks);
+/// Looks for the message that step `index` receives; where ranks take turns, once in each of a few. Of which a part has come is posted, so to speak: it may be
+/// done when nothing more is found, if another thread has looked meanwhile.
+Stream::Found Operation::collect(const Slot& slot, std::uint32_t index, const FrameHeader& header,
+                                 std::span<const transport::MutablePart> parts) {
+  if (parts.size() > 1) return Stream::Found::something_else;
+  const transport::MutablePart into = parts.empty() ? transport::MutablePart{} : parts.front();
+  bool begun = false;
+  for (int turns = request_.turns != nullptr ? kTurns : 0;; turns--) {
+    const Stream::Found found = ground_.messenger->collect(ground_.group, plan().steps[index].peer, header, into,
+                                                           &slot.state[index], request_.looks);
+    if (found == Stream::Found::all) return found;
+    begun |= found == Stream::Found::a_part;
+    const bool over = found == Stream::Found::something_else || turns == 0 || !request_.turns->give_way();
+    if (over) return begun ? Stream::Found::a_part : found;
+  }
 }
 
 void Operation::receive(Slot& slot, std::uint32_t index, const FrameHeader& header,

@@ -204,22 +204,58 @@ std::size_t Stream::read_ahead(std::size_t limit) {
   return got;
 }
 
-bool Stream::collect(const FrameHeader& wanted, MutablePart into, int looks) {
-  const std::size_t size = sizeof wanted + into.size();
-  if (have_header_ || size > buffer_.size()) return false;
+/// Whether the header that comes next is `wanted`; of what follows it, so much is read ahead as fits with one that comes in time.
+Stream::Found Stream::find_header(const FrameHeader& wanted, std::size_t length, int& looks) {
   const auto here = [&] { return buffer_end_ - buffer_begin_; };
-  for (; here() < size && looks > 0 && state_ == State::open; looks--) {
+  while (true) {
     const std::size_t known = std::min(here(), sizeof wanted);
-    if (std::memcmp(buffer_.data() + buffer_begin_, &wanted, known) != 0) return false;
+    if (std::memcmp(buffer_.data() + buffer_begin_, &wanted, known) != 0) return Found::something_else;
+    if (known == sizeof wanted) return Found::all;
+    if (state_ != State::open) return Found::something_else;
+    if (looks == 0) return Found::nothing_yet;
+    looks--;
     drained_ = false;
-    read_ahead(size);
+    read_ahead(std::min(sizeof wanted + length, buffer_.size()));
   }
-  const std::byte* const front = buffer_.data() + buffer_begin_;
-  if (here() < size || std::memcmp(front, &wanted, sizeof wanted) != 0) return false;
-  if (!into.empty()) std::memcpy(into.data(), front + sizeof wanted, into.size());
-  buffer_begin_ += size;
+}
+
+Stream::Found Stream::collect(const FrameHeader& wanted, MutablePart into, StepFlag* flag, int looks) {
+  if (have_header_) {
+    const bool mine = sink_ && sink_->flag == flag && std::memcmp(&header_, &wanted, sizeof wanted) == 0;
+    return mine ? collect_rest(looks) : Found::something_else;
+  }
+  if (const Found found = find_header(wanted, into.size(), looks); found != Found::all) return found;
+  buffer_begin_ += sizeof wanted;
   came_others_ = true;
-  return true;
+  asked_ = 0;
+  if (buffer_end_ - buffer_begin_ >= into.size()) {
+    if (!into.empty()) std::memcpy(into.data(), buffer_.data() + buffer_begin_, into.size());
+    buffer_begin_ += into.size();
+    return Found::all;
+  }
+  header_ = wanted;
+  have_header_ = true;
+  remaining_ = wanted.length;
+  sink_.emplace();
+  sink_->parts = {into};
+  sink_->flag = flag;
+  sink_part_ = sink_offset_ = folded_ = 0;
+  bool moved = false;
+  take_read_ahead(moved);
+  return collect_rest(looks);
+}
+
+Stream::Found Stream::collect_rest(int looks) {
+  while (remaining_ > 0) {
+    drained_ = false;
+    if (const std::size_t got = take_payload(); got > 0)
+      pass(got);
+    else if (looks-- <= 0 || state_ != State::open)
+      return Found::a_part;
+  }
+  have_header_ = false;
+  sink_.reset();
+  return Found::all;
 }
 
 bool Stream::read_header(bool& moved) {

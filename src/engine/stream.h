@@ -113,9 +113,10 @@ class Stream {
   bool flush(Deferred& deferred);
   /// Read what is there, up to a few hundred KiB, so that what came is used while it is in the caches; whether anything was.
   bool read(FrameHandler& handler);
+  enum class Found : std::uint8_t { nothing_yet, something_else, a_part, all };
   /// Whether the frame that comes next, in up to `looks` looks, is `wanted`, to the last bit of its header: then its payload is put to `into`, which has
-  /// its length, and it is over. Whatever else comes is left for read().
-  bool collect(const FrameHeader& wanted, transport::MutablePart into, int looks);
+  /// its length. Of a part of it the rest is put there by read(), which then sets `flag`, or by the same question once more. Whatever else comes is left for read().
+  Found collect(const FrameHeader& wanted, transport::MutablePart into, StepFlag* flag, int looks);
   enum class Brief : std::uint8_t { here, nothing_yet, something_else };
   /// Whether what comes next is a brief message of `group` with `tag`, in up to `looks` looks. Its payload lies there until drop_brief(), and is not in what read() finds after that.
   Brief find_brief(std::uint64_t group, std::uint64_t tag, int looks, transport::ConstPart& payload) noexcept;
@@ -141,6 +142,8 @@ class Stream {
   std::size_t header_bytes() const noexcept;
   /// More of what comes next to the bytes that were read ahead; how many. `limit`: how many there are to be at most.
   std::size_t read_ahead(std::size_t limit);
+  Found find_header(const FrameHeader& wanted, std::size_t length, int& looks);
+  Found collect_rest(int looks);
   bool read_header(bool& moved);
   bool read_payload(FrameHandler& handler, bool& moved);
   void pass(std::size_t bytes);

@@ -178,12 +178,23 @@ bool GroupImpl::begin(Pending& p) {
     request.rival_runs = p.contest->choose() == group::Contest::Side::rival;
     if (!p.contest->timed()) p.contest = nullptr;
   }
-  // A caller that waits has nothing else to do, unless its peer needs this core to answer; the progress thread is to leave the core to the program.
-  const Progress& progress = *parts_.context->progress;
-  if (!progress.on_its_thread() && !progress.ranks_take_turns()) request.looks = kLooks;
+  look_meanwhile(request);
   operation_->start(std::move(request), p.sequence);
   p.operation = operation_.get();
   return true;
+}
+
+/// A caller that waits has nothing else to do, unless its peer needs this core to answer: then one question to the kernel in each turn is enough, and memory is looked
+/// at as a whole. The progress thread is to leave the core to the program.
+void GroupImpl::look_meanwhile(engine::Request& request) const {
+  Progress& progress = *parts_.context->progress;
+  if (progress.on_its_thread()) return;
+  if (!progress.ranks_take_turns()) {
+    request.looks = kLooks;
+  } else if (parts_.context->messenger->kernel_links()) {
+    request.looks = 1;
+    request.turns = &progress;
+  }
 }
 
 engine::Ground GroupImpl::ground() {

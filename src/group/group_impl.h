@@ -154,6 +154,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   /// What can be done now of an operation; `status` is its outcome once it has ended. While nothing moves it `checks` on deadlines and peers.
   Step step(Pending& pending, Status& status, bool checks = true);
   bool begin(Pending& pending);
+  void look_meanwhile(engine::Request& request) const;
   engine::Ground ground();
   Status know(Pending& pending);
   Result<Known> find_out(const Pending& pending, const engine::Signature& signature);

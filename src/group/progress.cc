@@ -66,6 +66,13 @@ void Progress::enlist(std::weak_ptr<Driven> driven) {
   driven_.push_back(std::move(driven));
 }
 
+bool Progress::give_way() noexcept {
+  if (crowd_.here()) return false;
+  crowd_.yield();
+  seat_.keep(clock_);
+  return true;
+}
+
 void Progress::look() {
   const bool all = looks_.fetch_add(1, std::memory_order_relaxed) % 64 == 63;
   messenger_.poll(all ? engine::Look::all : messenger_.kernel_links() ? engine::Look::quick : engine::Look::memory);

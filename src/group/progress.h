@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "engine/messenger.h"
+#include "engine/operation.h"
 #include "engine/waiter.h"
 #include "group/apart.h"
 #include "group/seat.h"
@@ -28,7 +29,7 @@ class Driven {
 };
 
 /// Thread-safety: any thread.
-class Progress {
+class Progress final : public engine::Turns {
  public:
   /// Deadlines and departures are looked at when somebody is awake: at least this often.
   static constexpr Duration kLongestSleep = std::chrono::milliseconds(50);
@@ -56,6 +57,8 @@ class Progress {
   template <class Done>
   Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done);
 
+  /// For who does not wait() yet: yields, unless that would give the core to a stranger.
+  bool give_way() noexcept override;
   /// For who asks again and again instead of waiting: one look at what has come.
   void look();
   void enlist(std::weak_ptr<Driven> driven);

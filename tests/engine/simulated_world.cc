@@ -290,11 +290,18 @@ std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Number
   ground.size = size();
   ground.scratch = &rank(r).scratch;
   ground.network_slice = slice_bytes_;
-  // Some look for short messages, half reduce what comes as it comes: that is for each of them to say.
+  // Some look for messages, and give way to others meanwhile, half reduce what comes as it comes: that is for each of them to say.
   request.looks = (r + static_cast<int>(rank(r).sequence)) % 3;
+  if (random_() % 2 == 0) request.turns = &others_;
   if (r % 2 == 0) ground.least_folded = 1;
   if (r % 3 == 0) ground.network_window = 1 + r % 2;
   return std::make_unique<Operation>(std::move(request), ground, ++rank(r).sequence);
+}
+
+bool SimulatedWorld::Others::give_way() noexcept {
+  const int r = static_cast<int>(world_.random_() % static_cast<std::uint64_t>(world_.size()));
+  if (r != world_.dead_) world_.rank(r).messenger->poll(Look::all);
+  return world_.random_() % 4 != 0;
 }
 
 std::string SimulatedWorld::check(const Scenario& s, int r, const Numbers& in, const Numbers& out) const {
@@ -345,6 +352,7 @@ std::string SimulatedWorld::run(const Scenario& s, int victim, int kill_after) {
     if (!dead && turn == kill_after && victim >= 0) {
       hub_->kill(rank(victim).id);
       dead = true;
+      dead_ = victim;
     }
     const int r = static_cast<int>(random_() % static_cast<std::uint64_t>(n));
     bool moved = false;

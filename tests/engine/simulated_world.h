@@ -68,6 +68,15 @@ class SimulatedWorld {
   void run_until(const std::function<bool()>& done, const char* what);
   bool for_all_pairs(const std::vector<std::vector<int>>& peers,
                      const std::function<bool(SimulatedRank& me, int peer)>& holds);
+  /// Anybody's messages move.
+  class Others final : public Turns {
+   public:
+    explicit Others(SimulatedWorld& world) : world_(world) {}
+    bool give_way() noexcept override;
+
+   private:
+    SimulatedWorld& world_;
+  };
   using Numbers = std::pmr::vector<std::int64_t>;  ///< in the rank's segment
   std::unique_ptr<Operation> make(const Scenario& scenario, int r, Numbers& in, Numbers& out);
   std::string check(const Scenario& scenario, int r, const Numbers& in, const Numbers& out) const;
@@ -78,6 +87,8 @@ class SimulatedWorld {
   std::shared_ptr<transport::InprocHub> hub_;
   std::vector<std::unique_ptr<SimulatedRank>> ranks_;
   std::uint64_t trace_ = 0;
+  Others others_{*this};
+  int dead_ = -1;  ///< the rank that was killed
 };
 
 }  // namespace unisono::engine::test

@@ -66,13 +66,18 @@ TEST(Stream, AFrameInPiecesIsPutTogether) {
   EXPECT_EQ(f.keeper.text[0], payload);
 }
 
+FrameHeader header_of(std::size_t length, std::uint64_t sequence = 0) {
+  FrameHeader header;
+  header.length = length;
+  header.sequence = sequence;
+  return header;
+}
+
 std::string collected(Stream& stream, std::size_t length, int looks, std::uint64_t sequence = 0) {
-  FrameHeader wanted;
-  wanted.length = length;
-  wanted.sequence = sequence;
   std::string into(length, '.');
-  const bool found = stream.collect(wanted, std::as_writable_bytes(std::span(into.data(), into.size())), looks);
-  return found ? into : "nothing";
+  const auto bytes = std::as_writable_bytes(std::span(into.data(), into.size()));
+  const auto found = stream.collect(header_of(length, sequence), bytes, nullptr, looks);
+  return found == Stream::Found::all ? into : "nothing";
 }
 
 TEST(Stream, AFrameThatIsLookedForIsTakenAndWhatIsBehindItIsLeft) {
@@ -88,15 +93,45 @@ TEST(Stream, AFrameThatIsLookedForIsTakenAndWhatIsBehindItIsLeft) {
 }
 
 TEST(Stream, AFrameThatIsLookedForMayComeInPieces) {
+  const std::string payload(20'000, 'x');
+  const std::string all = frame_of(payload);
+  for (const int fd : {7, -1}) {
+    Fixture f(fd);
+    std::string into(payload.size(), '.');
+    StepFlag flag{0};
+    const auto look = [&](std::size_t from, std::size_t to) {
+      f.link().input += all.substr(from, to - from);
+      return f.stream.collect(header_of(payload.size()), std::as_writable_bytes(std::span(into)), &flag, 3);
+    };
+    EXPECT_EQ(look(0, 30), Stream::Found::nothing_yet);
+    EXPECT_EQ(look(30, 64), Stream::Found::a_part) << "nothing but its header";
+    EXPECT_EQ(look(64, 64), Stream::Found::a_part);
+    EXPECT_EQ(look(64, 7000), Stream::Found::a_part);
+    EXPECT_EQ(look(7000, all.size()), Stream::Found::all);
+    EXPECT_EQ(into, payload);
+    EXPECT_EQ(flag, 0) << "who was told so need not be told by it";
+    EXPECT_FALSE(f.stream.within_frame());
+  }
+}
+
+TEST(Stream, OfAFrameThatIsLookedForTheRestIsRead) {
   Fixture f(7);
-  const std::string all = frame_of("hello");
-  f.link().input = all.substr(0, 30);
-  EXPECT_EQ(collected(f.stream, 5, 3), "nothing");
-  EXPECT_EQ(f.link().reads, 3);
-  f.link().input = all.substr(30, 37);
-  EXPECT_EQ(collected(f.stream, 5, 3), "nothing");
-  f.link().input = all.substr(67);
-  EXPECT_EQ(collected(f.stream, 5, 3), "hello");
+  const std::string payload(20'000, 'x');
+  const std::string all = frame_of(payload);
+  std::string into(payload.size(), '.');
+  StepFlag flag{0}, others{0};
+  const auto look = [&](StepFlag* whose) {
+    return f.stream.collect(header_of(payload.size()), std::as_writable_bytes(std::span(into)), whose, 3);
+  };
+  f.link().input = all.substr(0, 9000);
+  EXPECT_EQ(look(&flag), Stream::Found::a_part);
+  EXPECT_EQ(look(&others), Stream::Found::something_else) << "what is on its way is somebody else's";
+  f.link().input = all.substr(9000) + frame_of("behind it");
+  f.stream.read(f.keeper);
+  EXPECT_EQ(into, payload);
+  ASSERT_EQ(f.keeper.complete, 2) << "the handler is told, whose the flag is to set";
+  EXPECT_EQ(f.keeper.text.at(0), "behind it");
+  EXPECT_EQ(look(&flag), Stream::Found::nothing_yet);
 }
 
 TEST(Stream, AnotherFrameThanTheOneThatIsLookedForIsLeft) {
@@ -106,7 +141,6 @@ TEST(Stream, AnotherFrameThanTheOneThatIsLookedForIsLeft) {
   EXPECT_EQ(collected(f.stream, 4, 9), "nothing") << "another length";
   EXPECT_EQ(f.link().reads, 1) << "what it is shows with the first bytes";
   EXPECT_EQ(collected(f.stream, 5, 0), "hello") << "it is here, nobody need look";
-  EXPECT_EQ(collected(f.stream, 5000, 9), "nothing") << "there is no room to read so much ahead";
   f.link().input = frame_of("world").substr(0, 64);
   f.keeper.willing = false;
   f.stream.read(f.keeper);
