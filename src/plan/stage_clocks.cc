@@ -14,14 +14,15 @@ StageClocks::StageClocks(const Subject& subject, const Links& links, std::size_t
     lanes_ += plan.lanes;
   }
   clocks_.assign(std::size_t{lanes_} * lanes_, 0);
-  incoming_.assign(subject.steps(), kNone);
+  incoming_ = Lists<GlobalStep>(subject.steps());
   snapshot_.assign(subject.steps(), kNone);
   std::uint32_t count = 0;
   for (GlobalStep g = 0; g < subject.steps(); g++) {
     if (seen_elsewhere(g, links)) snapshot_[g] = count++;
   }
   snapshots_.assign(std::size_t{count} * lanes_, 0);
-  cells_.resize(cells);
+  writers_.resize(cells);
+  readers_ = Lists<Access>(cells);
 }
 
 bool StageClocks::seen_elsewhere(GlobalStep g, const Links& links) const {
@@ -35,20 +36,19 @@ bool StageClocks::seen_elsewhere(GlobalStep g, const Links& links) const {
 
 void StageClocks::join(GlobalStep later, GlobalStep earlier) {
   if (!active_ || lane_of_[later] == lane_of_[earlier]) return;
-  edges_.push_back({earlier, incoming_[later]});
-  incoming_[later] = static_cast<std::uint32_t>(edges_.size() - 1);
+  incoming_.add(later, earlier);
 }
 
 void StageClocks::enter(GlobalStep g) {
   if (!active_) return;
   std::uint32_t* to = clock(lane_of_[g]);
-  for (std::uint32_t e = incoming_[g]; e != kNone; e = edges_[e].next) {
-    const std::uint32_t lane = lane_of_[edges_[e].earlier];
-    const std::uint32_t* from = snapshots_.data() + std::size_t{snapshot_[edges_[e].earlier]} * lanes_;
+  incoming_.for_each(g, [&](GlobalStep earlier) {
+    const std::uint32_t lane = lane_of_[earlier];
+    const std::uint32_t* from = snapshots_.data() + std::size_t{snapshot_[earlier]} * lanes_;
     // Who knows of a step knows all that it knew.
     if (to[lane] < from[lane]) take_later(to, from, lanes_);
-  }
-  incoming_[g] = kNone;
+  });
+  incoming_.clear(g);
 }
 
 void StageClocks::leave(GlobalStep g) {
@@ -62,10 +62,8 @@ void StageClocks::leave(GlobalStep g) {
 
 GlobalStep StageClocks::read(GlobalStep g, std::uint32_t cell) {
   const std::uint32_t lane = lane_of_[g];
-  Cell& c = cells_[cell];
-  readers_.push_back({{lane, clock(lane)[lane] + 1, g}, c.readers});
-  c.readers = static_cast<std::uint32_t>(readers_.size() - 1);
-  return before(c.writer, lane) ? kNone : c.writer.step;
+  readers_.add(cell, {lane, clock(lane)[lane] + 1, g});
+  return before(writers_[cell], lane) ? kNone : writers_[cell].step;
 }
 
 GlobalStep StageClocks::outlasts(std::uint32_t cell, std::int32_t rank) {
@@ -78,26 +76,24 @@ GlobalStep StageClocks::outlasts(std::uint32_t cell, std::int32_t rank) {
     }
     return false;
   };
-  const Cell& c = cells_[cell];
-  GlobalStep late = seen(c.writer) ? kNone : c.writer.step;
-  for (std::uint32_t i = c.readers; i != kNone; i = readers_[i].next) {  // the latest first: the earliest is told
-    if (!seen(readers_[i].access)) late = readers_[i].access.step;
-  }
-  return late;
+  GlobalStep first_reader = kNone;
+  readers_.for_each(cell, [&](const Access& reader) {
+    if (!seen(reader)) first_reader = reader.step;
+  });
+  if (first_reader != kNone) return first_reader;
+  return seen(writers_[cell]) ? kNone : writers_[cell].step;
 }
 
 GlobalStep StageClocks::write(GlobalStep g, std::uint32_t cell) {
   const std::uint32_t lane = lane_of_[g];
-  Cell& c = cells_[cell];
-  GlobalStep conflict = before(c.writer, lane) ? kNone : c.writer.step;
-  for (std::uint32_t i = c.readers; i != kNone; i = readers_[i].next) {
-    const Access& reader = readers_[i].access;
-    if (reader.step == g || before(reader, lane)) continue;
-    conflict = reader.step;
-    break;
-  }
-  c.writer = {lane, clock(lane)[lane] + 1, g};
-  c.readers = kNone;
+  Access& writer = writers_[cell];
+  GlobalStep conflict = before(writer, lane) ? kNone : writer.step, last_reader = kNone;
+  readers_.for_each(cell, [&](const Access& reader) {
+    if (last_reader == kNone && reader.step != g && !before(reader, lane)) last_reader = reader.step;
+  });
+  if (last_reader != kNone) conflict = last_reader;
+  writer = {lane, clock(lane)[lane] + 1, g};
+  readers_.clear(cell);
   return conflict;
 }
 

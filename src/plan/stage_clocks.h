@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plan/lists.h"
 #include "plan/verify_internal.h"
 
 namespace unisono::plan::verification {
@@ -30,18 +31,6 @@ class StageClocks {
     std::uint32_t lane = 0, number = 0;
     GlobalStep step = kNone;
   };
-  struct Cell {
-    Access writer;
-    std::uint32_t readers = kNone;  ///< head of a list in readers_: who read it since
-  };
-  struct Reader {
-    Access access;
-    std::uint32_t next;
-  };
-  struct Edge {
-    GlobalStep earlier;
-    std::uint32_t next;
-  };
   std::uint32_t* clock(std::uint32_t lane) { return clocks_.data() + std::size_t{lane} * lanes_; }
   bool before(const Access& a, std::uint32_t lane) { return clock(lane)[a.lane] >= a.number; }
   bool seen_elsewhere(GlobalStep g, const Links& links) const;
@@ -54,10 +43,9 @@ class StageClocks {
   std::vector<std::uint32_t> clocks_;      ///< by lane: where it is now
   std::vector<std::uint32_t> snapshot_;    ///< by step: index in snapshots_, kNone where nobody looks
   std::vector<std::uint32_t> snapshots_;
-  std::vector<std::uint32_t> incoming_;  ///< by step: head of a list in edges_
-  std::vector<Edge> edges_;
-  std::vector<Cell> cells_;
-  std::vector<Reader> readers_;
+  Lists<GlobalStep> incoming_;   ///< by step: which it comes after
+  std::vector<Access> writers_;  ///< by cell: the last one,
+  Lists<Access> readers_;        ///< and who has read it since
 };
 
 }  // namespace unisono::plan::verification

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/lists.h"
 #include "plan/print.h"
 #include "plan/verify_internal.h"
 
@@ -45,30 +46,10 @@ class LocalClocks {
 };
 
 // Of each cell: who wrote it last, and who has read it since.
-class Accesses {
- public:
-  explicit Accesses(std::size_t cells) : cells_(cells) {}
-
-  std::uint32_t writer(std::uint32_t cell) const { return cells_[cell].writer; }
-  void add_reader(std::uint32_t cell, std::uint32_t step) {
-    readers_.push_back({step, cells_[cell].readers});
-    cells_[cell].readers = static_cast<std::uint32_t>(readers_.size() - 1);
-  }
-  template <class Visit>
-  void for_each_reader(std::uint32_t cell, Visit visit) const {
-    for (std::uint32_t i = cells_[cell].readers; i != kNone; i = readers_[i].next) visit(readers_[i].step);
-  }
-  void set_writer(std::uint32_t cell, std::uint32_t step) { cells_[cell] = {step, kNone}; }
-
- private:
-  struct Cell {
-    std::uint32_t writer = kNone, readers = kNone;
-  };
-  struct Reader {
-    std::uint32_t step, next;
-  };
-  std::vector<Cell> cells_;
-  std::vector<Reader> readers_;  ///< lists, by cell
+struct Accesses {
+  explicit Accesses(std::size_t cells) : writer(cells, kNone), readers(cells) {}
+  std::vector<std::uint32_t> writer;
+  Lists<std::uint32_t> readers;
 };
 
 class RaceCheck {
@@ -83,17 +64,18 @@ class RaceCheck {
         if (elsewhere(ref)) continue;
         for (std::int32_t i = 0; i < ref.count; i++) {
           const std::uint32_t cell = cells_.of(rank_, ref, i);
-          expect_before(accesses.writer(cell), s, ref, i);
-          accesses.add_reader(cell, s);
+          expect_before(accesses.writer[cell], s, ref, i);
+          accesses.readers.add(cell, s);
         }
       }
       for (const Ref& ref : plan_.dst(plan_.steps[s])) {
         if (elsewhere(ref)) continue;
         for (std::int32_t i = 0; i < ref.count; i++) {
           const std::uint32_t cell = cells_.of(rank_, ref, i);
-          expect_before(accesses.writer(cell), s, ref, i);
-          accesses.for_each_reader(cell, [&](std::uint32_t reader) { expect_before(reader, s, ref, i); });
-          accesses.set_writer(cell, s);
+          expect_before(accesses.writer[cell], s, ref, i);
+          accesses.readers.for_each(cell, [&](std::uint32_t reader) { expect_before(reader, s, ref, i); });
+          accesses.writer[cell] = s;
+          accesses.readers.clear(cell);
         }
       }
     }
