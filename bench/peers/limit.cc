@@ -68,8 +68,12 @@ constexpr std::size_t kAhead = 2048, kSoon = 512;  ///< floats
 constexpr std::size_t kPlaces = 4, kAtOnce = 4, kApart = 276;
 
 /// Who does what of a job: each thread as much as any other, or pieces as they come. Cores are not equally fast, and the slowest is waited for.
-enum class Sharing { equal, as_they_come };
-constexpr Sharing kSharings[] = {Sharing::equal, Sharing::as_they_come};
+enum class Sharing {
+  equal,
+  to_and_fro,  ///< likewise, in every second round from the end: what does not fit into the caches as a whole is found there in part
+  as_they_come
+};
+constexpr Sharing kSharings[] = {Sharing::equal, Sharing::to_and_fro, Sharing::as_they_come};
 constexpr std::size_t kPiece = 2048;  ///< lines
 
 template <int kIn, int kOut, Way kWay>
@@ -188,13 +192,16 @@ auto choose_work(const Job& job, Way way) {
   }
 }
 
-/// The part of `job` that thread t of a team does; `next` is where nobody is yet.
-void do_part(const Job& job, Way way, Sharing sharing, int t, int team, std::atomic<std::size_t>& next) {
+/// The part of `job` that thread t of a team does, from its end or not; `next` is where nobody is yet.
+void do_part(const Job& job, Way way, Sharing sharing, bool from_end, int t, int team, std::atomic<std::size_t>& next) {
   const auto work = choose_work(job, way);
-  if (sharing == Sharing::equal) {
+  if (sharing != Sharing::as_they_come) {
     const std::size_t share = job.lines / team, rest = job.lines % team, index = static_cast<std::size_t>(t);
-    const std::size_t from = index * share + std::min(index, rest);
-    return work(job, from, from + share + (index < rest ? 1 : 0));
+    const std::size_t from = index * share + std::min(index, rest), to = from + share + (index < rest ? 1 : 0);
+    if (!from_end) return work(job, from, to);
+    for (std::size_t end = to; end > from; end -= std::min(kPiece, end - from))
+      work(job, end - std::min(kPiece, end - from), end);
+    return;
   }
   for (std::size_t from = next.fetch_add(kPiece); from < job.lines; from = next.fetch_add(kPiece))
     work(job, from, std::min(from + kPiece, job.lines));
@@ -214,7 +221,11 @@ double median_seconds(const Problem& p, const std::vector<Job>& jobs, Way way, S
     for (int round = 0; more; round++) {
       meeting.arrive();
       const auto start = Clock::now();
-      for (std::size_t j = 0; j < jobs.size(); j++) do_part(jobs[j], way, sharing, t, team, next[j]);
+      const bool from_end = sharing == Sharing::to_and_fro && round % 2 == 1;
+      for (std::size_t k = 0; k < jobs.size(); k++) {
+        const std::size_t j = from_end ? jobs.size() - 1 - k : k;
+        do_part(jobs[j], way, sharing, from_end, t, team, next[j]);
+      }
       meeting.arrive();
       const auto end = Clock::now();
       if (t == 0 && round >= 5) seconds.push_back(std::chrono::duration<double>(end - start).count());

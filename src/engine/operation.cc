@@ -70,6 +70,7 @@ void Operation::prepare() {
   large_ = touched >= kBeyondCaches;
   beyond_caches_ = touched > kBeyondCaches;
   uncut_ = bound_->uncut && slices_ == 1 && !large_;
+  backwards_ = plan().shared && !uncut_ && !large_ && std::exchange(from_ends_, !from_ends_);
   const std::int64_t short_enough = request_.turns != nullptr ? kStraightInTurns : kStraight;
   straight_ = request_.looks > 0 && slices_ == 1 && !folds_ && std::max(in, out) <= short_enough &&
               !bound_->compiled->straight.empty();

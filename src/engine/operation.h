@@ -180,7 +180,12 @@ class Operation final : public Running {
   Done run_reduce(const Slot& slot, const plan::Step& step);
   std::size_t find_operands(const Slot& slot, const plan::Step& step, std::int32_t further, std::size_t at,
                             std::span<void*> memory) const;
-  bool fetch_operands(const Slot& slot, const plan::Step& step, std::size_t bytes, std::span<void*> memory);
+  /// Bytes of a block.
+  struct Stretch {
+    std::size_t at = 0, bytes = 0;
+  };
+  Stretch next_stretch(std::size_t bytes) const;
+  bool fetch_operands(const Slot& slot, const plan::Step& step, const Stretch& now, std::span<void*> memory);
   bool from_memory(const plan::Step& step) const;
   kernels::Reduce reduction(const plan::Step& step) const;  ///< what a reduce does, without hints
   void reduce_operands(const plan::Step& step, std::span<void* const> memory, std::size_t bytes);
@@ -228,7 +233,10 @@ class Operation final : public Running {
     std::int32_t block = 0;
     std::size_t at = 0;
   };
-  Piece piece_;                                  ///< how far the current step of a shared plan is
+  Piece piece_;  ///< how far the current step of a shared plan is
+  /// Blocks of this plan are gone through from their ends. Shared plans whose memory may lie in caches take turns: what the last one touched last is still there then.
+  bool backwards_ = false;
+  bool from_ends_ = false;                       ///< the last of these did
   bool joint_copies_ = false;                    ///< of the plan that runs: ranks help each other with copies,
   const plan::Step* joint_reduction_ = nullptr;  ///< or with this one
   std::optional<JointCopy> offered_, helping_;   ///< of this rank's copies, and of rank helped_'s

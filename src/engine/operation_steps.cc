@@ -23,6 +23,9 @@ using plan::Step;
 namespace {
 /// So often a rank gives way to others for a message before it looks at anything else.
 constexpr int kTurns = 16;
+/// Bytes that are gone through from their beginning where a block is gone through from its end; 32 to 256 KiB are alike.
+constexpr std::size_t kBackwards = 128 << 10;
+static_assert(kBackwards <= kFetched);
 
 /// Those of `count` destinations, as bits of kernels::Reduce::around, of which `which` holds; the last bit stands for all from there on.
 template <class Which>
@@ -141,6 +144,18 @@ bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size
   return error == 0;
 }
 
+/// Of a block of so many bytes, of which piece_.at are done.
+Operation::Stretch Operation::next_stretch(std::size_t bytes) const {
+  const std::size_t left = bytes - piece_.at;
+  if (!plan().shared) return {piece_.at, left};
+  if (!backwards_) return {piece_.at, std::min(reads_peers_ && reduces(plan().collective) ? kFetched : kPiece, left)};
+  // A call into the kernel takes as long as copying some KiB: it pays where there are several anyhow.
+  std::size_t most = kBackwards;
+  if (reads_peers_ && !reduces(plan().collective)) most = bytes > kPiece ? 2 * kBackwards : kPiece;
+  const std::size_t at = left > 0 ? (left - 1) / most * most : 0;
+  return {at, left - at};
+}
+
 /// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one. Those behind it which copy from the same place
 /// do so at once: memory is read once, and the piece lies in the cache for all but the first.
 Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
@@ -153,26 +168,27 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
   if (target(index).space == Space::stage && !has_stage(slot)) return Done::nothing;
   for (; piece_.block < s.count; piece_ = {piece_.block + 1, 0}) {
     const Part from = part(slot, s, s.first + piece_.block);
-    std::size_t bytes = 0, now = 0;
+    std::size_t bytes = 0;
+    Stretch now;
     for (const std::uint32_t k : steps) {
       const Ref& d = target(k);
       const Part to = part(slot, d, d.first + piece_.block);
       if (to.data == from.data && from.peer < 0) continue;
       bytes = std::min(to.bytes, from.bytes);
-      now = plan.shared ? std::min(kPiece, bytes - piece_.at) : bytes;
-      if (now == 0) continue;
-      if (now > kBrief) tell();
+      now = next_stretch(bytes);
+      if (now.bytes == 0) continue;
+      if (now.bytes > kBrief) tell();
       if (plan.joint && steps.size() == 1 && piece_.at == 0 && offer(slot, step)) return run_offered();
       if (from.peer < 0 && d.space == Space::stage && !to_and_fro())
-        ground_.domain->stores().copy(to.data + piece_.at, from.data + piece_.at, now);
+        ground_.domain->stores().copy(to.data + now.at, from.data + now.at, now.bytes);
       else if (from.peer < 0 && (s.space == Space::stage || d.space == Space::stage))
-        kernels::fetch(to.data + piece_.at, from.data + piece_.at, now, large_ && d.space != Space::stage);
+        kernels::fetch(to.data + now.at, from.data + now.at, now.bytes, large_ && d.space != Space::stage);
       else if (from.peer < 0)
-        copy(to.data + piece_.at, from.data + piece_.at, now, large_, copies_);
-      else if (!fetch(to.data + piece_.at, from, piece_.at, now))
+        copy(to.data + now.at, from.data + now.at, now.bytes, large_, copies_);
+      else if (!fetch(to.data + now.at, from, now.at, now.bytes))
         return Done::nothing;
     }
-    piece_.at += now;
+    piece_.at += now.bytes;
     if (plan.shared && piece_.at < bytes) return Done::some;
   }
   piece_ = {};
@@ -209,14 +225,14 @@ std::size_t Operation::find_operands(const Slot& slot, const Step& step, std::in
 }
 
 /// Brings those operands here that lie in the memory of others, which can only be read through the kernel.
-bool Operation::fetch_operands(const Slot& slot, const Step& step, std::size_t bytes, std::span<void*> memory) {
+bool Operation::fetch_operands(const Slot& slot, const Step& step, const Stretch& now, std::span<void*> memory) {
   std::size_t k = plan().dst(step).size();  // such plans write to nobody else
   for (const Ref& ref : plan().src(step)) {
     void*& operand = memory[k++];
     const Part p = part(slot, ref, ref.first + piece_.block);
     if (p.peer < 0) continue;
     std::byte* const fetched = ground_.scratch->data() + static_cast<std::size_t>(p.peer) * kFetched;
-    if (!fetch(fetched, p, piece_.at, bytes)) return false;
+    if (!fetch(fetched, p, now.at, now.bytes)) return false;
     operand = fetched;
   }
   return true;
@@ -257,13 +273,14 @@ Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
   const plan::Plan& plan = this->plan();
   Operands memory(step.dst_count + step.src_count);
   for (const std::int32_t blocks = plan.dst(step)[0].count; piece_.block < blocks; piece_ = {piece_.block + 1, 0}) {
-    const std::size_t bytes = find_operands(slot, step, piece_.block, piece_.at, memory.all());
-    if (bytes == piece_.at) continue;
-    const std::size_t now = plan.shared ? std::min(reads_peers_ ? kFetched : kPiece, bytes - piece_.at) : bytes;
-    if (now > kBrief) tell();
+    const std::size_t bytes = find_operands(slot, step, piece_.block, 0, memory.all());
+    const Stretch now = next_stretch(bytes);
+    if (now.bytes == 0) continue;
+    for (void*& operand : memory.all()) operand = static_cast<std::byte*>(operand) + now.at;
+    if (now.bytes > kBrief) tell();
     if (reads_peers_ && !fetch_operands(slot, step, now, memory.all())) return Done::nothing;
-    reduce_operands(step, memory.all(), now);
-    piece_.at += now;
+    reduce_operands(step, memory.all(), now.bytes);
+    piece_.at += now.bytes;
     if (plan.shared && piece_.at < bytes) return Done::some;
   }
   piece_ = {};

@@ -225,17 +225,15 @@ Stream::Found Stream::collect(const FrameHeader& wanted, MutablePart into, StepF
     return mine ? collect_rest(looks) : Found::something_else;
   }
   if (const Found found = find_header(wanted, into.size(), looks); found != Found::all) return found;
-  buffer_begin_ += sizeof wanted;
-  came_others_ = true;
-  asked_ = 0;
+  header_ = wanted;
+  begin_frame(sizeof wanted);
   if (buffer_end_ - buffer_begin_ >= into.size()) {
+    // The rule for short ones, which need not pay for a sink.
     if (!into.empty()) std::memcpy(into.data(), buffer_.data() + buffer_begin_, into.size());
     buffer_begin_ += into.size();
+    have_header_ = false;
     return Found::all;
   }
-  header_ = wanted;
-  have_header_ = true;
-  remaining_ = wanted.length;
   sink_.emplace();
   sink_->parts = {into};
   sink_->flag = flag;
@@ -272,16 +270,21 @@ bool Stream::read_header(bool& moved) {
   } else {
     std::memcpy(&header_, front, sizeof header_);
   }
-  buffer_begin_ += length;
   if (header_.magic != kFrameMagic || header_.length > (std::uint64_t{1} << 46)) {
     reject();
     return false;
   }
+  begin_frame(length);
+  return true;
+}
+
+/// `header_`, the next `bytes` that were read ahead, is that of the frame which is read now.
+void Stream::begin_frame(std::size_t bytes) noexcept {
+  buffer_begin_ += bytes;
   have_header_ = true;
   (header_.kind == FrameKind::part ? came_parts_ : came_others_) = true;
   asked_ = 0;
   remaining_ = header_.following();
-  return true;
 }
 
 Stream::Brief Stream::find_brief(std::uint64_t group, std::uint64_t tag, int looks, ConstPart& payload) noexcept {

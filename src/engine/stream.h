@@ -145,6 +145,7 @@ class Stream {
   Found find_header(const FrameHeader& wanted, std::size_t length, int& looks);
   Found collect_rest(int looks);
   bool read_header(bool& moved);
+  void begin_frame(std::size_t bytes) noexcept;
   bool read_payload(FrameHandler& handler, bool& moved);
   void pass(std::size_t bytes);
   void expect_piece();

@@ -56,6 +56,29 @@ TEST(SharedBuffers, EveryCollectiveIsAsOnPrivateMemory) {
     });
 }
 
+/// Every second call of a kind goes through blocks from their ends, in stretches.
+TEST(SharedBuffers, CallsOfAKindInARowAreAlike) {
+  for (const int n : kSanitized ? std::vector{2} : std::vector{2, 3})
+    spawn_threads(n, [](Group world) {
+      for (const Collective c : kMoving)
+        for (const std::int64_t bytes : {300'003, 524'288, 1'200'001}) {
+          Call call;
+          call.collective = c;
+          call.dtype = DType::u8;
+          const bool halves = c == Collective::all_reduce;  // each rank has a block of the buffer
+          call.count = halves ? bytes * world.size() : bytes;
+          const auto expected = on_private(world, call);
+          for (const char* const algorithm : {"shared", "single_copy"})
+            for (int turn = 0; turn < 3; turn++) {
+              call.options.algorithm = algorithm;
+              ASSERT_TRUE(equal_bytes(expected, on_shared(world, call, false)))
+                  << name_of(c) << " of " << bytes << " among " << world.size() << " on rank " << world.rank() << " by "
+                  << algorithm << ", call " << turn;
+            }
+        }
+    });
+}
+
 /// Beyond the caches, where who waits does a part of the others' sums.
 TEST(SharedBuffers, LongReductionsAreAsOnPrivateMemory) {
   for (const int n : kSanitized ? std::vector{2} : std::vector{2, 4})
