@@ -12,6 +12,7 @@
 #include "group/group_impl.h"
 #include "group/links.h"
 #include "group/tuned.h"
+#include "kernels/caches.h"
 #include "rendezvous/interface.h"
 #include "tuning/topology.h"
 #include "unisono/version.hpp"
@@ -206,7 +207,7 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
     Parts layout;
     if (!all || !decide_transport(c, layout, *all).ok()) return {};  // every rank says so itself
     Tuned found = look_for_tuned(c.config, topology_of(c, layout, *all), !all_on_one_host(*all), c.log);
-    add_rules_of_turns(found, c.config, all->size(), processors_of_host(*all));
+    add_rules_of_turns(found, c.config, all->size(), processors_of_host(*all), kernels::second_cache_bytes());
     return to_text(found);
   };
   auto exchanged = value_or_throw(group::exchange_and_decide(*parts.store, parts.name, parts.rank, size, mine,

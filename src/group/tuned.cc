@@ -39,6 +39,22 @@ constexpr std::string_view kRulesOfTurns =
     "all_reduce@net[4]:0-1536K=binomial,1536K-3M=direct;"
     "all_reduce@net[5-8]:0-1536K=binomial;"
     "all_reduce@net[9-]:0-2M=binomial,2M-=ring;"
+    "reduce@net[3-]:0-=binomial;"
+    "broadcast@net[3]:0-768K=binomial;"
+    "broadcast@net[4]:0-6M=binomial;"
+    "broadcast@net[5-7]:0-=binomial;"
+    "broadcast@net[8]:0-40K=flat,40K-=binomial;"  // the root has sent all before anybody else needs the core
+    "broadcast@net[9-16]:0-48K=flat,48K-=binomial;"
+    "broadcast@net[17-]:0-=binomial;"
+    "all_gather@net[3]:0-=ring;"
+    "all_gather@net[4]:0-112K=circulant;"
+    "all_gather@net[4-16]:112K-=ring;"
+    "reduce_scatter@net[3]:0-=ring;"
+    "reduce_scatter@net[4]:0-112K=circulant,112K-224K=ring;"
+    "reduce_scatter@net[5-8]:112K-=ring;"
+    "reduce_scatter@net[9-16]:384K-=ring;"
+    "scatter@net[3]:0-2M=binomial;"
+    "scatter@net[4]:0-8K=binomial;"
     "all_reduce@shm[4-]:0-32K=staged_one_shot;"
     "all_reduce@shm[7-]:32K-=staged_two_shot;"
     "all_reduce@nodes[16-]:64K-=staged_nodes;"  // as without turns
@@ -80,6 +96,10 @@ constexpr std::string_view kRulesOfTurns =
     "all_to_all@shm[3]:128-2K=shared;"
     "scatter@shm[3-]:64K-=shared";
 
+/// Where the blocks of two ranks stay in a core's second cache, passing them on copies less than a tree, which sends whole vectors.
+constexpr std::size_t kLargeCache = 2 << 20;
+constexpr std::string_view kRulesOfLargeCaches = ";all_reduce@net[4]:640K-=ring";
+
 /// By constants that the user set; ContextImpl has refused those that cannot be understood.
 Tuned by_hand(const Config& config, const std::string& topology, const Logger& log) {
   const auto model = plan::parse_cost_model(config.constants);
@@ -95,9 +115,12 @@ Tuned by_hand(const Config& config, const std::string& topology, const Logger& l
 }
 }  // namespace
 
-void add_rules_of_turns(Tuned& tuned, const Config& config, std::size_t ranks, std::size_t processors) {
+void add_rules_of_turns(Tuned& tuned, const Config& config, std::size_t ranks, std::size_t processors,
+                        std::size_t second_cache) {
   if (config.deterministic || processors == 0 || ranks <= processors) return;
-  tuned.rules.insert(0, tuned.rules.empty() ? "" : ";").insert(0, kRulesOfTurns);
+  std::string rules(kRulesOfTurns);
+  if (second_cache >= kLargeCache) rules.append(kRulesOfLargeCaches);
+  tuned.rules.insert(0, tuned.rules.empty() ? "" : ";").insert(0, rules);
 }
 
 Tuned look_for_tuned(const Config& config, const std::string& topology, bool several_hosts, const Logger& log) {

@@ -12,9 +12,9 @@
 namespace unisono::detail {
 namespace {
 
-plan::Selector selector(std::size_t ranks, std::size_t processors) {
+plan::Selector selector(std::size_t ranks, std::size_t processors, std::size_t second_cache = 1 << 20) {
   Tuned tuned;
-  add_rules_of_turns(tuned, Config{}, ranks, processors);
+  add_rules_of_turns(tuned, Config{}, ranks, processors, second_cache);
   auto parsed = plan::Selector::parse("", tuned.rules);
   EXPECT_TRUE(parsed.ok()) << parsed.status().message();
   return std::move(parsed).value();
@@ -97,6 +97,34 @@ TEST(RulesOfTurns, AScatterOfManyRanksHasAContestOnlyWhereTheKernelMayWin) {
     q.bytes = 4 << 20;
     EXPECT_EQ(selector(16, 2).choose(q)->name, "single_copy") << ranks;
   }
+}
+
+TEST(RulesOfTurns, TreesOverSocketsWhereFewMessagesCount) {
+  const std::tuple<Collective, int, std::int64_t, std::string_view, std::string_view> cases[] = {
+      {Collective::broadcast, 4, 128 << 10, "binomial", "scatter_all_gather"},
+      {Collective::broadcast, 8, 16 << 10, "flat", "binomial"},
+      {Collective::broadcast, 8, 256 << 10, "binomial", "scatter_all_gather"},
+      {Collective::reduce, 3, 16 << 20, "binomial", "reduce_scatter_gather"},
+      {Collective::reduce, 8, 128 << 10, "binomial", "reduce_scatter_gather"},
+      {Collective::all_gather, 4, 8 << 10, "circulant", "direct"},
+      {Collective::all_gather, 8, 256 << 10, "ring", "circulant"},
+      {Collective::reduce_scatter, 3, 64 << 10, "ring", "direct"},
+      {Collective::reduce_scatter, 8, 256 << 10, "ring", "circulant"},
+      {Collective::scatter, 3, 64 << 10, "binomial", "linear"},
+  };
+  for (const auto& [collective, ranks, bytes, in_turns, with_cores] : cases) {
+    plan::Question q = question(collective, ranks, bytes);
+    q.one_host = false;  // they share no memory
+    EXPECT_EQ(selector(16, 2).choose(q)->name, in_turns) << name_of(collective) << ", " << ranks << ", " << bytes;
+    EXPECT_EQ(selector(16, 16).choose(q)->name, with_cores) << name_of(collective) << ", " << ranks << ", " << bytes;
+  }
+}
+
+TEST(RulesOfTurns, ARingWhereTheBlocksOfTwoRanksStayInACache) {
+  plan::Question q = question(Collective::all_reduce, 4, 1 << 20);
+  q.one_host = false;
+  EXPECT_EQ(selector(4, 2, 512 << 10).choose(q)->name, "binomial");
+  EXPECT_EQ(selector(4, 2, 2 << 20).choose(q)->name, "ring");
 }
 
 }  // namespace

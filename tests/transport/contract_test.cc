@@ -2,6 +2,14 @@
 
 #include "contract.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
 namespace unisono::transport::test {
 namespace {
 
@@ -29,15 +37,26 @@ const Arena kArenas[] = {
 INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::ValuesIn(kArenas),
                          [](const auto& arena) { return std::string(arena.param.name); });
 
+/// Of a tcp connection.
+std::string congestion_control(const Link& link) {
+  std::array<char, 16> name{};
+  socklen_t length = name.size() - 1;
+  return ::getsockopt(link.fd(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &length) == 0 ? name.data() : "none";
+}
+
 TEST_P(Contract, ConnectsInBothDirections) {
-  const auto role = [](int side) {
-    return [side](Site& site, Board& board) {
+  const bool sockets = std::string_view(GetParam().transport) == "tcp" && !GetParam().faulty;
+  const auto role = [&](int side) {
+    return [side, sockets](Site& site, Board& board) {
       site.transport->dial(peer_id(1 - side), board.address(1 - side), site.now() + 20s);
       ASSERT_TRUE(site.until([&] { return site.ups.size() == 2; }));
       EXPECT_NE(site.ups[0].dialed, site.ups[1].dialed);
       for (auto& up : site.ups) {
         EXPECT_EQ(up.peer, peer_id(1 - side));
         EXPECT_FALSE(up.link->describe().empty());
+        if (sockets) {
+          EXPECT_EQ(congestion_control(*up.link), "reno") << "nothing is sent by a clock within a host";
+        }
       }
       // What goes into the link that one side dialled comes out of the link that the other accepted.
       for (auto& up : site.ups) {

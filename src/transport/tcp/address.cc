@@ -56,6 +56,14 @@ bool is_wildcard(const Address& address) noexcept {
   return address.family() == AF_INET6 && std::memcmp(&v6->sin6_addr, &in6addr_any, sizeof in6addr_any) == 0;
 }
 
+bool is_loopback(const Address& address) noexcept {
+  constexpr std::uint32_t kLoopback = 127;
+  if (address.family() == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr) >> 24 == kLoopback;
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+  return address.family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
 Address local_address(int fd) noexcept {
   Address address;
   address.length = sizeof address.storage;

@@ -25,6 +25,8 @@ Result<Address> parse_address(std::string_view text);
 std::string to_string(const Address& address);
 /// An address that means "all interfaces", which nobody can dial.
 bool is_wildcard(const Address& address) noexcept;
+/// 127.x.y.z or ::1: connections to it never leave the host.
+bool is_loopback(const Address& address) noexcept;
 
 /// Of a socket's two ends; empty (length 0) when it has none.
 Address local_address(int fd) noexcept;

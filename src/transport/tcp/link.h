@@ -58,6 +58,10 @@ class TcpLink final : public Link {
 /// No delay, keep-alive, and an end to retransmission after 30 s.
 void tune(int fd) noexcept;
 
+/// Congestion control that never holds data back by a clock, for a socket that is not connected yet, or listens for such, and whose connections do not leave the host: BBR takes
+/// a reader that computes for a slow link, and sends to it at that rate by timers.
+void do_not_pace(int fd) noexcept;
+
 /// Whether this system lets a socket have buffers as large as tune_local() wants them.
 bool allows_large_buffers();
 /// Buffers of a fixed size from the start, for a connection that does not leave the host: the kernel makes them grow with round-trip times,

@@ -49,6 +49,7 @@ Result<Fd> listen_on(const std::string& host) {
     return Status::invalid(fmt::format("tcp: cannot listen on {}: peers need the address of one interface", host));
   Fd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Status::system("tcp: cannot create a socket", errno);
+  if (is_loopback(*address)) do_not_pace(fd.get());
   if (::bind(fd.get(), address->get(), address->length) != 0 || ::listen(fd.get(), kBacklog) != 0)
     return Status::system(fmt::format("tcp: cannot listen on {} (is it an address of this host?)", host), errno);
   return fd;
@@ -191,6 +192,7 @@ Result<Fd> TcpTransport::connect(const Dial& dial, bool& final) {
     final = errno == EAFNOSUPPORT;
     return Status::system("cannot create a socket", errno);
   }
+  if (is_loopback(*address)) do_not_pace(fd.get());
   if (::connect(fd.get(), address->get(), address->length) != 0 && errno != EINPROGRESS)
     return Status::system("cannot connect", errno);
   return fd;
