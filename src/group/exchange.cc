@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "engine/abort_record.h"
 
 namespace unisono::group {
 
@@ -15,85 +18,116 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 std::string text_of(const Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
-std::string member_key(const std::string& prefix, int rank) { return fmt::format("{}/rank/{}", prefix, rank); }
+std::string member_key(const Party& party, int rank) { return fmt::format("{}/rank/{}", party.prefix, rank); }
 
-Status missing_ranks(const Store& store, int size, const std::vector<int>& missing, Duration waited) {
+/// Of ranks 1 and up.
+std::vector<int> not_there(const Party& party) {
+  std::vector<int> missing;
+  for (int r = 1; r < party.size; r++)
+    if (const std::string key = member_key(party, r); !party.store.check(std::span(&key, 1))) missing.push_back(r);
+  return missing;
+}
+
+Status missing_ranks(const Party& party, const std::vector<int>& missing) {
   return Status::timeout(
       fmt::format("only {} of {} ranks joined within {:.0f} s at the {}; missing: rank{} {}. Look at what {} printed, "
                   "or whether "
                   "the job was started with another size",
-                  size - static_cast<int>(missing.size()), size, std::chrono::duration<double>(waited).count(),
-                  store.describe(), missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
-                  missing.size() == 1 ? "it" : "they"),
+                  party.size - static_cast<int>(missing.size()), party.size,
+                  std::chrono::duration<double>(party.timeout).count(), party.store.describe(),
+                  missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), missing.size() == 1 ? "it" : "they"),
       missing);
 }
 
-/// Rank 0: the document that everybody reads, an error of its own when ranks are missing.
-json gather(Store& store, const std::string& prefix, int size, const std::string& mine, TimePoint deadline,
-            Duration timeout, const Clock& clock) {
-  std::vector<std::string> texts{mine};
-  for (int r = 1; r < size; r++) {
+/// The value of `key`; the watch's error; or Timeout, as an exception. Whoever is watched over asks the store in parts, which become longer: the store has many to serve.
+Result<std::string> wait_for(const Party& party, const std::string& key, TimePoint deadline) {
+  constexpr Duration kFirstPart = std::chrono::milliseconds(100), kLongestPart = std::chrono::seconds(1);
+  for (Duration part = kFirstPart;; part = std::min(2 * part, kLongestPart)) {
+    const Duration left = std::max<Duration>(deadline - party.clock.now(), std::chrono::milliseconds(1));
+    if (!party.watch || left <= part) return text_of(party.store.get(key, left));
     try {
-      texts.push_back(text_of(
-          store.get(member_key(prefix, r), std::max<Duration>(deadline - clock.now(), std::chrono::milliseconds(1)))));
+      return text_of(party.store.get(key, part));
     } catch (const Timeout&) {
-      std::vector<int> missing;
-      for (int q = 1; q < size; q++)
-        if (const std::string key = member_key(prefix, q); !store.check(std::span(&key, 1))) missing.push_back(q);
-      if (missing.empty()) {  // it came at the last moment
-        r--;
-        continue;
-      }
-      const Status status = missing_ranks(store, size, missing, timeout);
-      return {{"error", status.message()}, {"missing", status.missing()}};
+      UNISONO_TRY(party.watch());
     }
   }
-  return {{"texts", texts}};
+}
+
+/// Rank 0: all texts, or why there are not.
+Result<std::vector<std::string>> gather(const Party& party, const std::string& mine, TimePoint deadline) {
+  std::vector<std::string> texts{mine};
+  while (static_cast<int>(texts.size()) < party.size) {
+    try {
+      auto text = wait_for(party, member_key(party, static_cast<int>(texts.size())), deadline);
+      if (!text) return text.status();
+      texts.push_back(std::move(text).value());
+    } catch (const Timeout&) {
+      if (const auto missing = not_there(party); !missing.empty()) return missing_ranks(party, missing);
+      // It came at the last moment.
+    }
+  }
+  return texts;
+}
+
+/// Rank 0: the document that everybody reads, an error of its own when ranks are missing.
+json document(const Party& party, const std::string& mine, TimePoint deadline, const Decide& decide) {
+  const auto texts = gather(party, mine, deadline);
+  if (!texts) return {{"error", text_of(engine::AbortRecord{0, {}, texts.status()}.encode())}};
+  json all{{"texts", *texts}};
+  if (decide) all["decision"] = decide(*texts);
+  return all;
+}
+
+/// The others: rank 0's document.
+Result<json> read_document(const Party& party, const std::string& key, TimePoint deadline) {
+  // A little longer than rank 0 waits, so that its document, which names all who are missing, wins.
+  const TimePoint last = saturating_add(std::max(deadline, party.clock.now()), std::chrono::seconds(2));
+  try {
+    const auto text = wait_for(party, key, last);
+    if (!text) return text.status();
+    return json::parse(*text);
+  } catch (const Timeout&) {
+    std::vector<int> missing = not_there(party);
+    missing.insert(missing.begin(), 0);
+    return missing_ranks(party, missing);
+  }
+}
+
+Result<Exchanged> parse(const Party& party, const json& all) {
+  if (all.contains("error")) {
+    const auto why = engine::AbortRecord::decode(bytes_of(all.at("error").get<std::string>()));
+    return why ? why->status : why.status();
+  }
+  auto texts = all.at("texts").get<std::vector<std::string>>();
+  if (static_cast<int>(texts.size()) != party.size)
+    return Status::invalid(
+        fmt::format("rank 0 made this group with {} ranks, rank {} with {}", texts.size(), party.rank, party.size));
+  return Exchanged{std::move(texts), all.value("decision", "")};
 }
 
 }  // namespace
 
-Result<std::vector<std::string>> exchange(Store& store, const std::string& prefix, int rank, int size,
-                                          const std::string& mine, Duration timeout, const Clock& clock) {
-  auto all = exchange_and_decide(store, prefix, rank, size, mine, timeout, clock, nullptr);
+Result<std::vector<std::string>> exchange(const Party& party, const std::string& mine) {
+  auto all = exchange_and_decide(party, mine, nullptr);
   if (!all) return all.status();
   return std::move(all->texts);
 }
 
-Result<Exchanged> exchange_and_decide(Store& store, const std::string& prefix, int rank, int size,
-                                      const std::string& mine, Duration timeout, const Clock& clock,
-                                      const Decide& decide) {
-  const TimePoint deadline = saturating_add(clock.now(), timeout);
-  const std::string all_key = prefix + "/all";
+Result<Exchanged> exchange_and_decide(const Party& party, const std::string& mine, const Decide& decide) {
+  const TimePoint deadline = saturating_add(party.clock.now(), party.timeout);
+  const std::string key = party.prefix + "/all";
   try {
-    json all;
-    if (rank == 0) {
-      all = gather(store, prefix, size, mine, deadline, timeout, clock);
-      if (decide && all.contains("texts")) all["decision"] = decide(all.at("texts").get<std::vector<std::string>>());
-      store.set(all_key, bytes_of(all.dump()));
-    } else {
-      store.set(member_key(prefix, rank), bytes_of(mine));
-      // A little longer than rank 0 waits, so that its document, which names all who are missing, wins.
-      try {
-        all = json::parse(text_of(
-            store.get(all_key, std::max<Duration>(deadline - clock.now(), Duration{0}) + std::chrono::seconds(2))));
-      } catch (const Timeout&) {
-        std::vector<int> missing{0};
-        for (int q = 1; q < size; q++)
-          if (const std::string key = member_key(prefix, q); !store.check(std::span(&key, 1))) missing.push_back(q);
-        return missing_ranks(store, size, missing, timeout);
-      }
+    if (party.rank == 0) {
+      const json all = document(party, mine, deadline, decide);
+      party.store.set(key, bytes_of(all.dump()));
+      return parse(party, all);
     }
-    if (all.contains("error"))
-      return Status::timeout(all.at("error").get<std::string>(), all.at("missing").get<std::vector<int>>());
-    auto texts = all.at("texts").get<std::vector<std::string>>();
-    if (static_cast<int>(texts.size()) != size)
-      return Status::invalid(
-          fmt::format("rank 0 made this group with {} ranks, rank {} with {}", texts.size(), rank, size));
-    return Exchanged{std::move(texts), all.value("decision", "")};
+    party.store.set(member_key(party, party.rank), bytes_of(mine));
+    const auto all = read_document(party, key, deadline);
+    return all ? parse(party, *all) : Result<Exchanged>(all.status());
   } catch (const json::exception& e) {
     return Status::internal(
-        fmt::format("the document at {} of the {} cannot be read: {}", all_key, store.describe(), e.what()));
+        fmt::format("the document at {} of the {} cannot be read: {}", key, party.store.describe(), e.what()));
   } catch (...) {
     return status_from_current_exception();
   }

@@ -11,6 +11,18 @@
 
 namespace unisono::group {
 
+/// Asked now and then while a rank waits for others: why there is no use in it, if so.
+using Watch = std::function<Status()>;
+/// Who exchanges, where, and for how long.
+struct Party {
+  Store& store;
+  std::string prefix;  ///< new for each exchange
+  int rank = 0, size = 1;
+  Duration timeout{};
+  const Clock& clock;
+  Watch watch = nullptr;  ///< may be empty
+};
+
 /// What rank 0 adds to the document, having read all texts. It must not throw.
 using Decide = std::function<std::string(const std::vector<std::string>& texts)>;
 struct Exchanged {
@@ -18,13 +30,10 @@ struct Exchanged {
   std::string decision;            ///< rank 0's, on every rank
 };
 
-/// The texts of all ranks, by rank. Blocks until all have come or `timeout`; then every rank that is there gets the same
-/// Timeout, which names those that are missing. `prefix` must be new for each exchange.
-Result<std::vector<std::string>> exchange(Store& store, const std::string& prefix, int rank, int size,
-                                          const std::string& mine, Duration timeout, const Clock& clock);
+/// The texts of all ranks, by rank. Blocks until all have come or the timeout; then every rank that is there gets the same
+/// Timeout, which names those that are missing. An error of rank 0's `watch` is everybody's, too; another rank's ends its own wait.
+Result<std::vector<std::string>> exchange(const Party& party, const std::string& mine);
 /// The same with a decision; every rank passes one, rank 0's is asked.
-Result<Exchanged> exchange_and_decide(Store& store, const std::string& prefix, int rank, int size,
-                                      const std::string& mine, Duration timeout, const Clock& clock,
-                                      const Decide& decide);
+Result<Exchanged> exchange_and_decide(const Party& party, const std::string& mine, const Decide& decide);
 
 }  // namespace unisono::group

@@ -188,6 +188,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   void fail(const Status& status);
   engine::Signature signature_of(const Call& call, const plan::Algorithm* requested) const;
   Status look_for_the_gone(const std::vector<int>& waiting) const;
+  /// Of those that are to make a subgroup: why one of them cannot, if so.
+  Status no_use_in_waiting_for(const std::vector<int>& ranks) const;
 
   Parts parts_;
   /// All of the group share memory. A copy: destroy() takes the domain away while another thread may still wait.

@@ -186,8 +186,9 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
   }
   auto index = c.tcp(addresses);
   if (!index) return index.status();
-  return group::exchange(*parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()),
-                         c.messenger->transport(*index).address(), deadline - c.clock.now(), c.clock);
+  const group::Party party{
+      *parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()), deadline - c.clock.now(), c.clock};
+  return group::exchange(party, c.messenger->transport(*index).address());
 }
 
 /// That the ranks may run on together, if all are on this host; 0 otherwise.
@@ -210,8 +211,8 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
     add_rules_of_turns(found, c.config, all->size(), processors_of_host(*all), kernels::second_cache_bytes());
     return to_text(found);
   };
-  auto exchanged = value_or_throw(group::exchange_and_decide(*parts.store, parts.name, parts.rank, size, mine,
-                                                             c.config.init_timeout, c.clock, decide));
+  const group::Party party{*parts.store, parts.name, parts.rank, size, c.config.init_timeout, c.clock};
+  auto exchanged = value_or_throw(group::exchange_and_decide(party, mine, decide));
   tuned = parse_tuned(exchanged.decision);
   parts.tuned = tuned.rules;
   return value_or_throw(parse_all(exchanged.texts));

@@ -232,11 +232,11 @@ Tuned measure_links(GroupImpl& group, bool count_streams) {
   const Parts& parts = group.parts();
   const ContextImpl& c = *parts.context;
   const std::string mine = measure_own(group, count_streams).dump();
-  return parse_tuned(
-      value_or_throw(group::exchange_and_decide(
-                         *parts.store, parts.name + "/links", parts.rank, group.size(), mine, c.config.init_timeout,
-                         c.clock, [&](const std::vector<std::string>& texts) { return to_text(decide(group, texts)); }))
-          .decision);
+  const group::Party party{*parts.store, parts.name + "/links", parts.rank,
+                           group.size(), c.config.init_timeout, c.clock};
+  return parse_tuned(value_or_throw(group::exchange_and_decide(party, mine, [&](const std::vector<std::string>& texts) {
+                       return to_text(decide(group, texts));
+                     })).decision);
 }
 
 }  // namespace unisono::detail

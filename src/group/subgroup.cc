@@ -17,6 +17,12 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
 }
 }  // namespace
 
+Status GroupImpl::no_use_in_waiting_for(const std::vector<int>& ranks) const {
+  parts_.context->messenger->poll(engine::Look::all);
+  if (parts_.failure->failed()) return parts_.failure->status();  // whoever has not called subgroup() yet, cannot now
+  return look_for_the_gone(ranks);
+}
+
 std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Duration timeout) {
   check_usable();
   const auto refuse = [&](const std::string& why) {
@@ -69,15 +75,19 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
   parts.tuned = parts_.tuned;
   parts.overrides = parts_.overrides;
   parts.deterministic = parts_.deterministic;
-  const TimePoint deadline = saturating_add(c.clock.now(), timeout);
+  const TimePoint began = c.clock.now(), deadline = saturating_add(began, timeout);
   std::vector<std::uint64_t> control(list.size());
   if (n > 1) {
     if (c.stages != nullptr && all_share)
       parts.domain = value_or_throw(engine::Domain::create(*c.stages, parts.rank, n));
-    const auto offsets = value_or_throw(
-        group::exchange(*parts.store, fmt::format("group/{:016x}", id), parts.rank, n,
-                        std::to_string(parts.domain ? parts.domain->control_offset() : 0), timeout, c.clock));
-    for (std::size_t i = 0; i < control.size(); i++) control[i] = std::stoull(offsets[i]);
+    const group::Party party{*parts.store, fmt::format("group/{:016x}", id),           parts.rank, n, timeout,
+                             c.clock,      [&] { return no_use_in_waiting_for(list); }};
+    const auto offsets = group::exchange(party, std::to_string(parts.domain ? parts.domain->control_offset() : 0));
+    if (!offsets)
+      throw_status(offsets.status().with_context(
+          fmt::format("rank {} waited {:.1f} s for the others to make \"{}\"", rank(),
+                      std::chrono::duration<double>(c.clock.now() - began).count(), parts.name)));
+    for (std::size_t i = 0; i < control.size(); i++) control[i] = std::stoull((*offsets)[i]);
   }
   throw_status(connect(parts, control, deadline));
   auto impl = std::make_shared<GroupImpl>(std::move(parts));

@@ -92,6 +92,40 @@ TEST(Subgroups, BadListsAreRefusedByName) {
   });
 }
 
+/// What rank 0's subgroup({0, 1}) throws.
+template <class Meanwhile>
+std::string why_there_is_none(Meanwhile&& meanwhile) {
+  std::string message = "no error";
+  spawn_threads(3, [&](Group world) {
+    world.barrier();
+    if (world.rank() != 0) return meanwhile(world);
+    const std::vector<int> two{0, 1};
+    try {
+      (void)world.subgroup(two, {.timeout = std::chrono::minutes(5)});
+    } catch (const Error& e) {
+      message = e.what();
+    }
+  });
+  return message;
+}
+
+TEST(Subgroups, NobodyWaitsForARankThatHasLeft) {
+  const std::string message = why_there_is_none([](const Group&) {});
+  EXPECT_NE(message.find("to make \"world/{0,1}\""), std::string::npos) << message;
+  EXPECT_NE(message.find("rank 1 of group \"world\""), std::string::npos) << message;
+  EXPECT_NE(message.find("has left"), std::string::npos) << message;
+}
+
+TEST(Subgroups, NobodyWaitsWhereTheGroupHasFailed) {
+  const std::string message = why_there_is_none([](const Group& world) {
+    if (world.rank() == 2) world.abort("on purpose");
+    if (world.rank() == 1) {
+      EXPECT_THROW(world.recv({}, 2), Error);  // who finds out before it would have called
+    }
+  });
+  EXPECT_NE(message.find("aborted by rank 2"), std::string::npos) << message;
+}
+
 /// Whoever waits in one group carries on what was started in another one, also where somebody is to be called when that is done.
 TEST(Subgroups, WhatWasStartedInOneGoesOnWhileARankWaitsInAnother) {
   for (const bool calls : {false, true})

@@ -120,6 +120,28 @@ def test_rank_0_is_killed(through: str) -> None:
     assert [outcome.value for outcome in job.outcomes[1:]] == [0, 0], job.output
 
 
+def dies_instead_of_making_a_group(world: Group) -> list[Any]:
+    world.barrier()
+    if world.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    start = time.monotonic()
+    try:
+        world.subgroup([0, 1] if world.rank == 0 else [3, 2])  # the one misses a member, the other can be made
+        made = ""
+    except unisono.RankFailure as error:
+        made = f"{error.rank}: {error}"
+    return [made, time.monotonic() - start]
+
+
+@pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])
+def test_a_member_of_a_group_that_is_made_is_killed(transport: str) -> None:
+    env = {"UNISONO_TRANSPORT": transport} if transport else {}
+    job = launch(dies_instead_of_making_a_group, 4, env=env, limit=60)
+    made, took = job.outcomes[0].value
+    assert made.startswith("1: ") and "world/{0,1}" in made and "died" in made, made
+    assert all(job.outcomes[rank].value[1] < WITHIN for rank in (0, 2, 3)), took
+
+
 def two_die(world: Group) -> list[Any]:
     try:
         world.barrier()
