@@ -13,6 +13,7 @@
 #include "engine/signature.h"
 #include "engine/stage_pool.h"
 #include "engine/stage_ring.h"
+#include "engine/verdicts.h"
 #include "kernels/shared_stores.h"
 #include "plan/inline.h"
 #include "plan/ir.h"
@@ -81,8 +82,9 @@ struct ControlBlock {
   Counter done;
   Counter helps;  ///< 1 + the rank of whose offered reduction this rank does a piece; 0: of nobody's
   Counter reach;  ///< of the rank: 0 not known yet, 1 not all peers' memory can be read, 2 it can
-  Counter quit;   ///< the rank has given up all operations up to this one: it touches nobody's memory for them any more
-  Counter left;   ///< 1: the rank has left the group: it will read nobody's stage or payload again
+  alignas(64) Verdicts verdicts;
+  Counter quit;  ///< the rank has given up all operations up to this one: it touches nobody's memory for them any more
+  Counter left;  ///< 1: the rank has left the group: it will read nobody's stage or payload again
 };
 
 /// The announcement's payload of an operation with a plan: where the rank's memory lies.
@@ -93,7 +95,7 @@ struct Whereabouts {
 
   /// The input, or the output, lies in the rank's segment, is open to the others, and said by its offset there. Otherwise it is said by its address.
   static constexpr std::uint64_t kOpensIn = plan::kExposesIn, kOpensOut = plan::kExposesOut;
-  /// The judge's word: the rival runs.
+  /// The judge's word on the first call of a kind (Verdicts): the rival runs.
   static constexpr std::uint64_t kRival = 4;
   /// What the rank stages goes around the caches: who reads it has it from memory.
   static constexpr std::uint64_t kStagesAround = 8;
@@ -156,6 +158,10 @@ class Domain final : private StageHolder {
     const std::uint64_t b = control_[q]->line[1].sequence.load(std::memory_order_seq_cst);
     return a > b ? a : b;
   }
+
+  /// What rank q has said of a call that it judges, to be asked before this rank announces that; and what this one says, before it announces the last one before it.
+  bool rival_runs(int q, const Judged& call) const noexcept { return control_[q]->verdicts.rival(call); }
+  void judge(const Judged& call, bool rival) noexcept { own_->verdicts.give(call, rival); }
 
   // --- signals: counters of slices, over all operations of the group -------------------------------------------------
   /// As announce() has it: those that sleep are woken by tell().

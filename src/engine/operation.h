@@ -58,7 +58,7 @@ struct Prepared {
   Bound shared;
   /// Another shared plan, which needs other buffers and is better: it runs instead of `shared` if every rank opens those. None without `shared`.
   Bound preferred;
-  /// A plan that only reads others' buffers, which runs instead of `usual` when rank `judge` says so (Request::rival_runs there).
+  /// A plan that only reads others' buffers, which runs instead of `usual` when rank `judge` says so (Request::judged).
   Bound rival;
   int judge = 0;
   DType dtype = DType::u8;
@@ -81,7 +81,9 @@ struct Request {
   std::shared_ptr<const Prepared> prepared;
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  bool rival_runs = false;
+  /// Where there is a rival: which call it is, and the judge's word on the next one of its kind, and on this one if it is the first.
+  Judged judged{};
+  bool rival_runs = false, rival_runs_next = false;
   /// The caller does nothing but wait for it: so often a short message may be looked for before anything else is looked at.
   int looks = 0;
   /// Where ranks take turns on the cores: how they are given their turn between two looks. Longer messages are looked for, too, then.
@@ -144,6 +146,7 @@ class Operation final : public Running {
   bool decide_shared();
   std::optional<bool> all_open(const Bound& shared);
   bool decide_rival();
+  void judge(Domain& domain, Whereabouts& mine);
   void become(const Bound& bound, bool reads_peers);
   bool peers_are_ready();
   bool open_peers();
@@ -219,6 +222,7 @@ class Operation final : public Running {
   const Bound* bound_ = nullptr;     ///< what runs, one of prepared()'s; `usual` until that is decided
   const Bound* laid_out_ = nullptr;  ///< what slices and slots are made for
   bool reads_peers_ = false, shared_open_ = false, rival_open_ = false;  ///< the latter: to be decided
+  std::optional<bool> rival_runs_;                                       ///< the judge's word, once it is known
   std::int64_t slice_bytes_ = 0, slices_ = 1, next_slice_ = 0, retired_ = 0;
   std::int64_t scratch_stride_ = 0;
   std::uint64_t base_ = 0;

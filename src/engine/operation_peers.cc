@@ -77,8 +77,22 @@ void Operation::decide_alone() {
   shared_open_ = false;
   if (!rival_open_)
     prepare();
-  else if (ground_.rank == prepared().judge)
+  else if (rival_runs_)
     decide_rival();
+}
+
+/// What the judge has said of this call, and what this rank says as the judge.
+void Operation::judge(Domain& domain, Whereabouts& mine) {
+  const bool first = request_.judged.number == 0, judges = ground_.rank == prepared().judge;
+  if (!first)
+    rival_runs_ = domain.rival_runs(prepared().judge, request_.judged);
+  else if (judges)
+    rival_runs_ = request_.rival_runs;
+  if (!judges) return;
+  if (first && request_.rival_runs) mine.flags |= Whereabouts::kRival;
+  Judged next = request_.judged;
+  next.number++;
+  domain.judge(next, request_.rival_runs_next);
 }
 
 /// Which plan it is, and where the peers' buffers are. False while an announcement is missing.
@@ -137,11 +151,14 @@ void Operation::become(const Bound& bound, bool reads_peers) {
   rival_open_ = false;
 }
 
-/// Whether it is the rival, which the judge's announcement says.
+/// Whether it is the rival. False while the judge has not said so.
 bool Operation::decide_rival() {
-  const int judge = prepared().judge;
-  if (ground_.rank != judge && !peer_arrived(judge)) return false;
-  if ((peers_[judge].where.flags & Whereabouts::kRival) != 0) become(prepared().rival, true);
+  if (!rival_runs_) {
+    const int judge = prepared().judge;
+    if (!peer_arrived(judge)) return false;
+    rival_runs_ = (peers_[judge].where.flags & Whereabouts::kRival) != 0;
+  }
+  if (*rival_runs_) become(prepared().rival, true);
   rival_open_ = false;
   prepare();
   return true;

@@ -12,13 +12,30 @@ constexpr std::uint32_t kFirst = 2;  // runs of each that count before anything 
 bool much_longer(Duration took, Duration expected) noexcept { return took > expected + expected / 2; }
 }  // namespace
 
-/// Of two the longer one is typical.
-void Contest::Record::add(Duration took) noexcept {
-  last[runs++ % last.size()] = took;
-  auto sorted = last;
-  const auto known = std::min<std::ptrdiff_t>(runs, static_cast<std::ptrdiff_t>(sorted.size()));
-  std::nth_element(sorted.begin(), sorted.begin() + known / 2, sorted.begin() + known);
-  typical = sorted[static_cast<std::size_t>(known / 2)];
+namespace {
+/// The middle one of the first `known`; of two the longer one.
+template <std::size_t N>
+Duration middle(std::array<Duration, N> times, std::uint32_t known) noexcept {
+  const auto count = std::min<std::ptrdiff_t>(known, N);
+  std::nth_element(times.begin(), times.begin() + count / 2, times.begin() + count);
+  return times[static_cast<std::size_t>(count / 2)];
+}
+}  // namespace
+
+void Contest::Record::add(Duration took, Duration between) noexcept {
+  last[runs % last.size()] = took;
+  last_between[runs % last.size()] = between;
+  runs++;
+  typical = middle(last, runs);
+  typical_between = between == Duration{0} ? Duration{0} : middle(last_between, runs);
+}
+
+Contest::Side Contest::favourite() const noexcept {
+  const Duration usual = usual_.typical_between, rival = rival_.typical_between;
+  const bool known = std::min(usual, rival) > Duration{0};
+  if (known && std::max(usual, rival) - std::min(usual, rival) > std::max(usual, rival) / 8)
+    return rival < usual ? Side::rival : Side::usual;
+  return rival_.typical < usual_.typical ? Side::rival : Side::usual;
 }
 
 Contest::Side Contest::choose() noexcept {
@@ -44,10 +61,18 @@ Contest::Side Contest::choose() noexcept {
   return other;
 }
 
-void Contest::record(Side side, Duration took) noexcept {
+Contest::Side Contest::now() noexcept {
+  const auto ask = [&] { return Ahead{choose(), timed_}; };
+  const Ahead now = ahead_ ? *ahead_ : ask();
+  ahead_ = ask();
+  timed_ = now.timed;
+  return now.side;
+}
+
+void Contest::record(Side side, Duration took, Duration since_last) noexcept {
   if (std::exchange(last_, side) != side) return;
   const Side before = favourite();
-  of(side).add(took);
+  of(side).add(took, since_last);
   if (!both_known_) return;
   const Side now = favourite();
   if (now != before) {  // so soon again the other side will not have changed

@@ -21,24 +21,28 @@ class Contest {
   explicit Contest(std::uint32_t usual_trial = kShortest) noexcept : usual_trial_(std::max(usual_trial, kShortest)) {}
   /// Who runs next.
   Side choose() noexcept;
+  /// The same for whoever has to say it one call ahead: who runs now, as next() was in the last call, and who in the next one. timed() is about this one.
+  Side now() noexcept;
+  Side next() const noexcept { return ahead_ ? ahead_->side : Side::usual; }
   /// Whether that run is to be timed: each as long as something may have changed, and in trials, else one of eight. Clocks that are read while ranks wait for each other
   /// cost a call of 64 KiB up to a twentieth, and one of 16 KiB a seventh.
   bool timed() const noexcept { return timed_; }
-  /// How long it took, from when all ranks were there. The first run after the other side's, and the very first, say nothing: they touch memory for the first time, or find it
+  /// How long it took, from when all ranks were there; and, where ranks take turns on the cores, the time from the end of the last run to that of this one (else 0). There a rank is
+  /// soon through with what makes all others wait, so the latter counts, unless it is much the same for both sides: then most of it is not of their making. The first run after the other side's, and the very first, say nothing: they touch memory for the first time, or find it
   /// in the caches where the other side has left it, and are up to 4 times as slow or as fast as the next.
-  void record(Side side, Duration took) noexcept;
+  void record(Side side, Duration took, Duration since_last = Duration{0}) noexcept;
 
  private:
   /// What runs take of late: the middle one of a few. Who is disturbed is slower; but a rank that is through with its part before another begins makes a run look short, too.
   struct Record {
-    std::array<Duration, 9> last{};
+    std::array<Duration, 9> last{}, last_between{};
     std::uint32_t runs = 0;
-    Duration typical = Duration::max();
+    Duration typical = Duration::max(), typical_between{0};
     bool full() const noexcept { return runs >= last.size(); }
-    void add(Duration took) noexcept;
+    void add(Duration took, Duration between) noexcept;
   };
   Record& of(Side side) noexcept { return side == Side::usual ? usual_ : rival_; }
-  Side favourite() const noexcept { return rival_.typical < usual_.typical ? Side::rival : Side::usual; }
+  Side favourite() const noexcept;
   void watch(Duration took, const Record& favourite) noexcept;
 
   static constexpr std::uint32_t kShortest = 3;                  ///< runs of a trial; the first does not count
@@ -46,7 +50,12 @@ class Contest {
   static constexpr std::uint32_t kTimed = 8;                     ///< of so many runs one is timed,
   static constexpr std::uint32_t kWatched = 8;                   ///< but so many after one that took long
   static constexpr std::uint32_t kSoonest = 32, kLatest = 1024;  ///< calls between trials of the slower side
+  struct Ahead {
+    Side side;
+    bool timed;
+  };
   Record usual_, rival_;
+  std::optional<Ahead> ahead_;
   std::uint32_t usual_trial_;
   std::optional<Side> last_;
   bool timed_ = true, both_known_ = false;

@@ -173,11 +173,7 @@ bool GroupImpl::begin(Pending& p) {
   if (!prepared.usual.plan().scratch_extent.empty() || fetches) scratch_ = parts_.context->scratch.take();
   engine::Request request{p.known->prepared, static_cast<const std::byte*>(p.call.input),
                           static_cast<std::byte*>(p.call.output)};
-  p.contest = p.known->contests[p.call.input == p.call.output];
-  if (p.contest != nullptr) {
-    request.rival_runs = p.contest->choose() == group::Contest::Side::rival;
-    if (!p.contest->timed()) p.contest = nullptr;
-  }
+  if (p.known->rivalry != nullptr) compete(p, request);
   look_meanwhile(request);
   operation_->start(std::move(request), p.sequence);
   p.operation = operation_.get();

@@ -69,12 +69,19 @@ struct Awaited {
   std::size_t bytes = 0;
 };
 
+/// Calls in which two plans compete (rival.cc), of one kind.
+struct Rivalry {
+  engine::Judged next;                     ///< the next of them
+  TimePoint ended{};                       ///< the last one, at the judge where ranks take turns on the cores
+  std::array<group::Contest, 2> contests;  ///< at their judge: out of place, in place
+};
+
 /// What calls of the same kind have in common, found out by the first of them (known.cc).
 struct Known {
   std::shared_ptr<const engine::Prepared> prepared;
   std::vector<std::int64_t> counts, output_counts;  ///< of which the signature has no more than a hash
   const plan::Algorithm* algorithm = nullptr;
-  std::array<group::Contest*, 2> contests{};  ///< at the judge of one: out of place, in place
+  Rivalry* rivalry = nullptr;  ///< where there is a rival
   bool is(const engine::Signature& signature, const Call& call) const noexcept;
 };
 
@@ -159,8 +166,10 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status know(Pending& pending);
   Result<Known> find_out(const Pending& pending, const engine::Signature& signature);
   std::shared_ptr<const engine::Compiled> compiled(const Call& call, const plan::Algorithm& algorithm);
-  group::Contest& contest_of(const Call& call, bool in_place);
+  Rivalry& rivalry_of(const Call& call, int judge);
+  void compete(Pending& pending, engine::Request& request);
   bool advance_operation(Pending& pending);
+  void time_run(Pending& pending, TimePoint now);
   // Of any thread.
   Result<const plan::Algorithm*> choose(const Pending& pending) const;
   plan::Question question(const Call& call) const;
@@ -213,8 +222,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::array<Known, std::size_t{1} << kKnownBits> known_;  ///< by hash of the signature; under the baton
   std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>>
       plans_;  ///< under the baton
-  std::map<std::tuple<Collective, int, bool>, group::Contest>
-      contests_;  ///< by collective, log2 of its bytes, and whether in place; under the baton
+  std::map<std::tuple<Collective, int, int>, Rivalry>
+      rivalries_;  ///< by collective, digits of its bytes, and judge; under the baton
   std::mutex subgroup_mutex_;
   std::map<std::vector<int>, int> subgroups_made_;  ///< how often each member list was made a group
 };

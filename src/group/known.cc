@@ -108,7 +108,7 @@ Result<Known> GroupImpl::find_out(const Pending& p, const engine::Signature& sig
   if (const plan::Algorithm* rival = rival_algorithm(p)) {
     prepared->rival = bind(*rival);
     prepared->judge = judge_of(call);
-    if (rank() == prepared->judge) known.contests = {&contest_of(call, false), &contest_of(call, true)};
+    known.rivalry = &rivalry_of(call, prepared->judge);
   }
   known.counts.assign(call.counts.begin(), call.counts.end());
   known.output_counts.assign(call.output_counts.begin(), call.output_counts.end());

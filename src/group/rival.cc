@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "group/group_impl.h"
 
@@ -33,19 +34,36 @@ const plan::Algorithm* GroupImpl::rival_algorithm(const Pending& p) const {
   return algorithm->place == plan::Place::peer_memory ? algorithm : nullptr;
 }
 
-group::Contest& GroupImpl::contest_of(const Call& call, bool in_place) {
+Rivalry& GroupImpl::rivalry_of(const Call& call, int judge) {
   const auto bytes = static_cast<std::uint64_t>(collective_bytes(call, size()));
-  // A turn around a stage, and then some, after which its stores know their way. Ranks that take turns on cores wait for these more than for stores.
+  const auto digits = static_cast<int>(std::bit_width(bytes));
+  // A turn around a stage, and then some, after which its stores know their way, and ranks that take turns on cores their turns.
   constexpr std::uint64_t kTrialBytes = 4 << 20, kMostRuns = 64;
-  const bool short_trials = parts_.context->progress->cores_are_few();
-  const auto runs = short_trials ? 0 : std::min(kTrialBytes / std::max<std::uint64_t>(bytes, 1), kMostRuns);
-  return contests_.try_emplace({call.collective, static_cast<int>(std::bit_width(bytes)), in_place}, runs)
+  const group::Contest contest(
+      static_cast<std::uint32_t>(std::min(kTrialBytes / std::max<std::uint64_t>(bytes, 1), kMostRuns)));
+  return rivalries_
+      .try_emplace({call.collective, digits, judge}, Rivalry{{call.collective, digits, 0}, {}, {contest, contest}})
       .first->second;
+}
+
+/// The call is one of its rivalry's. Where data only goes from a root or to it, the judge says what runs in the one after it; of this one all have heard in the last one, so that who could be through before the judge
+/// begins is. Where all need all, the judge says it in the call itself: who waits for that does not begin what it cannot end, which is the faster way where ranks take turns (docs/design/0006).
+void GroupImpl::compete(Pending& p, engine::Request& request) {
+  using Side = group::Contest::Side;
+  const bool ahead = rooted(p.call.collective);
+  Rivalry& rivalry = *p.known->rivalry;
+  request.judged = rivalry.next;
+  if (ahead) rivalry.next.number++;
+  if (rank() != p.known->prepared->judge) return;
+  group::Contest& contest = rivalry.contests[p.call.input == p.call.output];
+  request.rival_runs = (ahead ? contest.now() : contest.choose()) == Side::rival;
+  request.rival_runs_next = ahead && contest.next() == Side::rival;
+  if (contest.timed() || parts_.context->progress->cores_are_few()) p.contest = &contest;
 }
 
 /// The clock is read only where the contest needs it: until the time counts, and at the end. It counts from when all ranks have begun: who came early
 /// with a long wait has not run a slow algorithm. But where ranks take turns on the cores they come one after the other in any case, and staging, which waits for
-/// nobody, is half done when the last one comes, so there it counts from the beginning.
+/// nobody, is half done when the last one comes, so there it counts from the beginning, and from the end of the last call, too.
 bool GroupImpl::advance_operation(Pending& p) {
   if (p.contest == nullptr) return p.operation->advance();
   const Clock& clock = parts_.context->clock;
@@ -54,16 +72,22 @@ bool GroupImpl::advance_operation(Pending& p) {
   const bool moved = p.operation->advance();
   if (!counts && (parts_.context->progress->ranks_take_turns() || p.operation->done() || p.operation->everyone_here()))
     p.timed_from = before;
-  if (p.operation->done() && p.operation->status().ok()) {
-    const engine::Bound& ran = operation_->runs();
-    const engine::Prepared& prepared = *p.known->prepared;
-    const TimePoint now = clock.now();
-    const bool rival = &ran == &prepared.rival;
-    if ((rival || &ran == &prepared.usual) && now > p.timed_from)  // shared ones take no part
-      p.contest->record(rival ? group::Contest::Side::rival : group::Contest::Side::usual, now - p.timed_from);
-    p.contest = nullptr;
-  }
+  if (p.operation->done() && p.operation->status().ok()) time_run(p, clock.now());
   return moved;
+}
+
+void GroupImpl::time_run(Pending& p, TimePoint now) {
+  using Side = group::Contest::Side;
+  const engine::Bound& ran = operation_->runs();
+  const engine::Prepared& prepared = *p.known->prepared;
+  const bool rival = &ran == &prepared.rival;
+  TimePoint& ended = p.known->rivalry->ended;
+  const bool turns = parts_.context->progress->cores_are_few();
+  const Duration since_last = turns && ended != TimePoint{} ? now - ended : Duration{0};
+  if (turns) ended = now;
+  group::Contest& contest = *std::exchange(p.contest, nullptr);
+  if ((rival || &ran == &prepared.usual) && contest.timed() && now > p.timed_from)  // shared ones take no part
+    contest.record(rival ? Side::rival : Side::usual, now - p.timed_from, since_last);
 }
 
 }  // namespace unisono::detail

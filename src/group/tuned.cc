@@ -77,8 +77,9 @@ constexpr std::string_view kRulesOfTurns =
     "scatter@shm[3-4]:192K-8M=linear;"
     "scatter@shm[5-]:256K-1536K=staged;"  // no contest: all would wait until its judge has had its turn
     "all_to_all@shm[4]:2K-8K=staged;"
-    "all_to_all@shm[5-]:2K-16K=staged;"
-    // Where buffers are shared or the kernel may copy, all the same:
+    "all_to_all@shm[5-]:2K-16K=staged;";
+/// Where buffers are shared or the kernel may copy, all the same:
+constexpr std::string_view kRulesOfTurnsOnMemory =
     "all_reduce@shm[3]:128-2K=shared;"
     "all_reduce@shm[4]:8K-=shared;"
     "all_reduce@shm[7-]:32K-=shared;"
@@ -96,9 +97,16 @@ constexpr std::string_view kRulesOfTurns =
     "all_to_all@shm[3]:128-2K=shared;"
     "scatter@shm[3-]:64K-=shared";
 
-/// Where the blocks of two ranks stay in a core's second cache, passing them on copies less than a tree, which sends whole vectors.
+/// Where the blocks of two ranks stay in a core's second cache, passing them on copies less than a tree, which sends whole vectors; and stages, or a contest
+/// with the kernel, are faster than messages (docs/design/0006-choosing.md).
 constexpr std::size_t kLargeCache = 2 << 20;
-constexpr std::string_view kRulesOfLargeCaches = ";all_reduce@net[4]:640K-=ring";
+constexpr std::string_view kRulesOfLargeCaches =
+    "all_reduce@net[4]:640K-=ring;"
+    "gather@shm[3-4]:96K-=staged;"
+    "gather@shm[3]:96K-=single_copy;"  // a contest
+    "gather@shm[5-]:20K-=staged;"
+    "scatter@shm[3-]:96K-=staged;"
+    "scatter@shm[3-]:96K-=single_copy;";
 
 /// By constants that the user set; ContextImpl has refused those that cannot be understood.
 Tuned by_hand(const Config& config, const std::string& topology, const Logger& log) {
@@ -120,6 +128,7 @@ void add_rules_of_turns(Tuned& tuned, const Config& config, std::size_t ranks, s
   if (config.deterministic || processors == 0 || ranks <= processors) return;
   std::string rules(kRulesOfTurns);
   if (second_cache >= kLargeCache) rules.append(kRulesOfLargeCaches);
+  rules.append(kRulesOfTurnsOnMemory);
   tuned.rules.insert(0, tuned.rules.empty() ? "" : ";").insert(0, rules);
 }
 

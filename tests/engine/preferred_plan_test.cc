@@ -81,7 +81,8 @@ class Gathering {
     if (rival) prepared->rival = plan("single_copy");
     prepared->dtype = DType::u8;
     prepared->signature = Signature::make({Collective::all_gather, DType::u8, ReduceOp::sum, 0, false, 0}, kBlock);
-    operation_[r] = std::make_unique<Operation>(Request{prepared, in, out_[r], rival}, ground, 1);
+    operation_[r] = std::make_unique<Operation>(
+        Request{.prepared = prepared, .in = in, .out = out_[r], .rival_runs = rival}, ground, 1);
   }
 
   SimulatedWorld world_{kMembers, {}, 0};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -241,6 +242,43 @@ TEST(Contest, RunsThatLookShortDoNotCount) {
     if (contest.timed()) contest.record(side, microseconds(side == Side::rival ? rival : usual));
   }
   EXPECT_GE(rivals, 17'000);
+}
+
+/// The judge of a scatter is soon through with what keeps the others busy; but whatever a program does between two calls is not of the sides' making.
+TEST(Contest, TheTimeBetweenCountsWhereItDiffers) {
+  using std::chrono::microseconds;
+  for (const bool much_else : {false, true}) {
+    group::Contest contest(64);
+    int rivals = 0;
+    for (int i = 0; i < 2000; i++) {
+      const Side side = contest.choose();
+      rivals += side == Side::rival;
+      const microseconds else_(much_else ? 1000 : 0);
+      if (contest.timed())
+        contest.record(side, microseconds(side == Side::rival ? 8 : 6),
+                       else_ + microseconds(side == Side::rival ? 40 : 80));
+    }
+    if (much_else)
+      EXPECT_LE(rivals, 200);
+    else
+      EXPECT_GE(rivals, 1800);
+  }
+}
+
+TEST(Contest, WhatRunsNextIsKnownOneCallAhead) {
+  using std::chrono::microseconds;
+  group::Contest contest;
+  std::optional<Side> said;
+  int rivals = 0, timed = 0;
+  for (int i = 0; i < 10'000; i++) {
+    const Side side = contest.now();
+    ASSERT_TRUE(!said || side == *said) << i;
+    said = contest.next();
+    rivals += side == Side::rival, timed += contest.timed();
+    if (contest.timed()) contest.record(side, microseconds(side == Side::rival ? 100 : 300));
+  }
+  EXPECT_GE(rivals, 9'950);
+  EXPECT_LE(timed, 2'000);
 }
 
 TEST(Contest, OneSlowRunChangesNothing) {

@@ -37,8 +37,10 @@ TEST(RulesOfTurns, LargeSharedBuffersAreUsedWhereTheyLie) {
       for (std::int64_t bytes = 512 << 10; bytes <= 64 << 20; bytes *= 2) {
         plan::Question q = question(collective, ranks, bytes);
         q.shared_buffers = true;
-        const plan::Algorithm* chosen = selector(static_cast<std::size_t>(ranks), 2).choose(q);
-        EXPECT_EQ(chosen->name, "shared") << name_of(collective) << " of " << ranks << " ranks, " << bytes;
+        for (const std::size_t second_cache : {512 << 10, 2 << 20}) {
+          const plan::Algorithm* chosen = selector(static_cast<std::size_t>(ranks), 2, second_cache).choose(q);
+          EXPECT_EQ(chosen->name, "shared") << name_of(collective) << " of " << ranks << " ranks, " << bytes;
+        }
       }
 }
 
@@ -125,6 +127,26 @@ TEST(RulesOfTurns, ARingWhereTheBlocksOfTwoRanksStayInACache) {
   q.one_host = false;
   EXPECT_EQ(selector(4, 2, 512 << 10).choose(q)->name, "binomial");
   EXPECT_EQ(selector(4, 2, 2 << 20).choose(q)->name, "ring");
+}
+
+TEST(RulesOfTurns, StagesOrAContestInsteadOfMessagesWhereCachesAreLarge) {
+  plan::Question gather = question(Collective::gather, 4, 512 << 10),
+                 scatter = question(Collective::scatter, 4, 512 << 10);
+  const auto chooses = [](const plan::Question& q, std::size_t second_cache) {
+    return selector(4, 2, second_cache).choose(q)->name;
+  };
+  for (plan::Question* q : {&gather, &scatter}) {
+    EXPECT_EQ(chooses(*q, 512 << 10), "linear");
+    EXPECT_EQ(chooses(*q, 2 << 20), "staged");
+    q->peer_memory = true;
+  }
+  EXPECT_EQ(chooses(gather, 2 << 20), "staged");
+  EXPECT_EQ(chooses(scatter, 2 << 20), "single_copy");  // a contest, then
+  for (plan::Question* q : {&gather, &scatter}) {
+    q->shared_buffers = q->shared_outputs = true;
+    EXPECT_EQ(chooses(*q, 512 << 10), "shared");
+    EXPECT_EQ(chooses(*q, 2 << 20), "shared");
+  }
 }
 
 }  // namespace

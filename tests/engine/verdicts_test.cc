@@ -1,0 +1,132 @@
+/// Contests of two plans, whose judge says one call ahead which of them runs: three ranks in one thread, that go on in any order.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/simulated_world.h"
+#include "plan/registry.h"
+
+namespace unisono::engine::test {
+namespace {
+
+TEST(Verdicts, WhatIsSaidOfOneCallChangesNoOther) {
+  Verdicts verdicts;
+  const Judged gather{Collective::gather, 20, 7};
+  verdicts.give(gather, true);
+  EXPECT_TRUE(verdicts.rival(gather));
+  for (const Judged& other : {Judged{Collective::gather, 20, 8}, Judged{Collective::gather, 21, 7},
+                              Judged{Collective::gather, 63, 7}, Judged{Collective::scatter, 20, 7}})
+    EXPECT_FALSE(verdicts.rival(other));
+  verdicts.give({Collective::gather, 20, 8}, true);
+  verdicts.give({Collective::gather, 20, 9}, false);  // of call 7 nobody asks any more
+  EXPECT_FALSE(verdicts.rival({Collective::gather, 20, 9}));
+  EXPECT_TRUE(verdicts.rival({Collective::gather, 20, 8}));
+}
+
+constexpr int kScattered = 3, kJudge = 1;
+constexpr std::size_t kPiece = 3000;
+
+/// Scatters of rank 0, staged or read by the rival as rank 1 says, each run by one Operation a rank.
+class Scatters {
+ public:
+  Scatters() {
+    for (int r = 0; r < kScattered; r++) {
+      SimulatedRank& rank = world_.rank(r);
+      Ground ground;
+      ground.domain = rank.domain.get();
+      ground.messenger = rank.messenger.get();
+      ground.rank = r;
+      ground.size = kScattered;
+      ground.scratch = &rank.scratch;
+      operation_[r] = std::make_unique<Operation>(ground);
+      const auto plan = [&](const char* name) {
+        const auto* algorithm = plan::find_algorithm(Collective::scatter, name);
+        return bound(std::make_shared<const Compiled>(compile(algorithm->build({kScattered, r, 0}))), {kPiece, {}, {}},
+                     DType::u8);
+      };
+      auto prepared = std::make_shared<Prepared>();
+      prepared->usual = plan("staged");
+      prepared->rival = plan("single_copy");
+      prepared->judge = kJudge;
+      prepared->dtype = DType::u8;
+      prepared->signature = Signature::make({Collective::scatter, DType::u8, ReduceOp::sum, 0, false, 0}, kPiece);
+      prepared_[r] = std::move(prepared);
+    }
+    for (std::size_t i = 0; i < in_.size(); i++) in_[i] = static_cast<std::byte>(i * 7 >> 3 ^ i);
+  }
+
+  /// Rank r begins its call `number`. `now` and `next` are the judge's.
+  void start(int r, std::uint64_t number, bool now, bool next) {
+    out_[r].assign(kPiece, std::byte{0});
+    Request request;
+    request.prepared = prepared_[r];
+    request.in = r == 0 ? in_.data() : nullptr;
+    request.out = out_[r].data();
+    request.judged = {Collective::scatter, 14, number};
+    if (r == kJudge) request.rival_runs = now, request.rival_runs_next = next;
+    operation_[r]->start(std::move(request), number + 1);
+  }
+  Operation& operation(int r) { return *operation_[r]; }
+  bool is_right(int r) const { return std::memcmp(out_[r].data(), in_.data() + r * kPiece, kPiece) == 0; }
+
+ private:
+  SimulatedWorld world_{kScattered, {}, 0};
+  std::shared_ptr<const Prepared> prepared_[kScattered];
+  std::unique_ptr<Operation> operation_[kScattered];
+  std::vector<std::byte> in_ = std::vector<std::byte>(kScattered * kPiece), out_[kScattered];
+};
+
+/// Each rank goes from call to call as soon as it can, so that the judge is ahead of the others or behind them.
+TEST(Verdicts, AllRanksRunWhatTheJudgeHasSaidOneCallAhead) {
+  constexpr std::uint64_t kCalls = 300;
+  for (const unsigned seed : {1u, 2u, 3u, 4u, 5u}) {
+    std::mt19937 random(seed);
+    std::vector<bool> rival(kCalls + 1);
+    for (std::size_t i = 0; i < rival.size(); i++) rival[i] = random() % 2 != 0;
+    Scatters scatters;
+    std::uint64_t at[kScattered] = {};
+    for (int r = 0; r < kScattered; r++) scatters.start(r, 0, rival[0], rival[1]);
+    for (int turn = 0; turn < 1'000'000 && (at[0] < kCalls || at[1] < kCalls || at[2] < kCalls); turn++) {
+      const auto r = static_cast<int>(random() % 7 % kScattered);  // not all alike
+      if (at[r] == kCalls) continue;
+      Operation& operation = scatters.operation(r);
+      operation.advance();
+      if (!operation.done()) continue;
+      ASSERT_TRUE(operation.status().ok()) << operation.status().message();
+      ASSERT_EQ(operation.algorithm(), rival[at[r]] ? "single_copy" : "staged") << "rank " << r << ", call " << at[r];
+      ASSERT_TRUE(scatters.is_right(r)) << "rank " << r << ", call " << at[r];
+      if (++at[r] < kCalls) scatters.start(r, at[r], rival[at[r]], rival[at[r] + 1]);
+    }
+    for (const std::uint64_t calls : at) ASSERT_EQ(calls, kCalls) << "it hangs";
+  }
+}
+
+/// The root and a third rank need nothing of the judge but its word.
+TEST(Verdicts, NobodyWaitsForTheJudgeAfterTheFirstCall) {
+  for (const bool rival : {false, true}) {
+    Scatters scatters;
+    for (std::uint64_t call = 0; call < 3; call++) {
+      const bool early = call > 0;
+      for (const int r : {0, 2}) scatters.start(r, call, rival, rival);
+      for (int turn = 0; turn < 100; turn++)
+        for (const int r : {0, 2}) scatters.operation(r).advance();
+      EXPECT_EQ(scatters.operation(2).done(), early) << call;
+      scatters.start(kJudge, call, rival, rival);
+      for (int turn = 0; turn < 100; turn++)
+        for (int r = 0; r < kScattered; r++) scatters.operation(r).advance();
+      for (int r = 0; r < kScattered; r++) {
+        ASSERT_TRUE(scatters.operation(r).done() && scatters.operation(r).status().ok()) << call;
+        EXPECT_EQ(scatters.operation(r).algorithm(), rival ? "single_copy" : "staged");
+        EXPECT_TRUE(scatters.is_right(r));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace unisono::engine::test
