@@ -148,10 +148,11 @@ bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size
 Operation::Stretch Operation::next_stretch(std::size_t bytes) const {
   const std::size_t left = bytes - piece_.at;
   if (!plan().shared) return {piece_.at, left};
-  if (!backwards_) return {piece_.at, std::min(reads_peers_ && reduces(plan().collective) ? kFetched : kPiece, left)};
+  const bool fetches = reads_peers_ && reduces(plan().collective);
+  if (!backwards_) return {piece_.at, std::min(fetches ? kFetched : kPiece, left)};
   // A call into the kernel takes as long as copying some KiB: it pays where there are several anyhow.
   std::size_t most = kBackwards;
-  if (reads_peers_ && !reduces(plan().collective)) most = bytes > kPiece ? 2 * kBackwards : kPiece;
+  if (reads_peers_ && !fetches) most = bytes > kPiece ? 2 * kBackwards : kPiece;
   const std::size_t at = left > 0 ? (left - 1) / most * most : 0;
   return {at, left - at};
 }

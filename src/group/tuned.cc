@@ -48,9 +48,12 @@ constexpr std::string_view kRulesOfTurns =
     "broadcast@net[17-]:0-=binomial;"
     "all_gather@net[3]:0-=ring;"
     "all_gather@net[4]:0-112K=circulant;"
+    "all_gather@net[6]:0-112K=ring;"
     "all_gather@net[4-16]:112K-=ring;"
+    "all_gather@net[7]:112K-320K=circulant;"
     "reduce_scatter@net[3]:0-=ring;"
     "reduce_scatter@net[4]:0-112K=circulant,112K-224K=ring;"
+    "reduce_scatter@net[6]:0-112K=ring;"
     "reduce_scatter@net[5-8]:112K-=ring;"
     "reduce_scatter@net[9-16]:384K-=ring;"
     "scatter@net[3]:0-2M=binomial;"
@@ -101,7 +104,10 @@ constexpr std::string_view kRulesOfTurnsOnMemory =
 /// with the kernel, are faster than messages (docs/design/0006-choosing.md).
 constexpr std::size_t kLargeCache = 2 << 20;
 constexpr std::string_view kRulesOfLargeCaches =
+    "all_reduce@net[3]:1280K-=ring;"
     "all_reduce@net[4]:640K-=ring;"
+    "all_reduce@net[6]:448K-=ring;"
+    "all_reduce@net[7-8]:6M-=binomial;"
     "gather@shm[3-4]:96K-=staged;"
     "gather@shm[3]:96K-=single_copy;"  // a contest
     "gather@shm[5-]:20K-=staged;"

@@ -109,6 +109,8 @@ TEST(RulesOfTurns, TreesOverSocketsWhereFewMessagesCount) {
       {Collective::reduce, 3, 16 << 20, "binomial", "reduce_scatter_gather"},
       {Collective::reduce, 8, 128 << 10, "binomial", "reduce_scatter_gather"},
       {Collective::all_gather, 4, 8 << 10, "circulant", "direct"},
+      {Collective::all_gather, 6, 8 << 10, "ring", "circulant"},
+      {Collective::all_gather, 7, 8 << 10, "circulant", "circulant"},
       {Collective::all_gather, 8, 256 << 10, "ring", "circulant"},
       {Collective::reduce_scatter, 3, 64 << 10, "ring", "direct"},
       {Collective::reduce_scatter, 8, 256 << 10, "ring", "circulant"},
@@ -127,6 +129,9 @@ TEST(RulesOfTurns, ARingWhereTheBlocksOfTwoRanksStayInACache) {
   q.one_host = false;
   EXPECT_EQ(selector(4, 2, 512 << 10).choose(q)->name, "binomial");
   EXPECT_EQ(selector(4, 2, 2 << 20).choose(q)->name, "ring");
+  q.ranks = 8, q.bytes = 16 << 20;
+  EXPECT_EQ(selector(8, 2, 512 << 10).choose(q)->name, "ring");
+  EXPECT_EQ(selector(8, 2, 2 << 20).choose(q)->name, "binomial");
 }
 
 TEST(RulesOfTurns, StagesOrAContestInsteadOfMessagesWhereCachesAreLarge) {
