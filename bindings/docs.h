@@ -87,8 +87,9 @@ inline constexpr const char* kSubgroup =
     R"(The group of `ranks` (of this group, in that order: ranks[i] is rank i there).
 
 Called by its members only, all with the same list; the others do nothing. Blocks until all members are there.
-Raises InvalidArgument when a rank is out of range or listed twice, or this rank is not a member, and Timeout
-naming who is missing.)";
+Raises InvalidArgument when a rank is out of range or listed twice, or this rank is not a member, RankFailure
+as soon as a member has died or left, the error of this group as soon as it has failed, and Timeout naming who
+is missing.)";
 
 inline constexpr const char* kSplit =
     R"(Every rank calls it; those with one colour form a group, ordered by (key, rank).

@@ -150,7 +150,8 @@ class UNISONO_API Group {
   [[nodiscard]] Work irecv(std::span<std::byte> data, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const;
 
   // --- groups within the group ------------------------------------------------------------------------------------
-  /// The group of `ranks` (of this group, in that order). Called by its members only; the others do nothing.
+  /// The group of `ranks` (of this group, in that order). Called by its members only; the others do nothing. Blocks until all of them are there; throws RankFailure as soon as
+  /// one has died or left, this group's error as soon as it has failed, and Timeout naming who is missing.
   Group subgroup(std::span<const int> ranks, Options o = {}) const;
   /// Every rank calls it; those with one colour form a group, ordered by (key, rank). A negative colour joins none (an empty Group).
   Group split(int colour, int key = 0, Options o = {}) const;

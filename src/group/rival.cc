@@ -47,7 +47,7 @@ Rivalry& GroupImpl::rivalry_of(const Call& call, int judge) {
 }
 
 /// The call is one of its rivalry's. Where data only goes from a root or to it, the judge says what runs in the one after it; of this one all have heard in the last one, so that who could be through before the judge
-/// begins is. Where all need all, the judge says it in the call itself: who waits for that does not begin what it cannot end, which is the faster way where ranks take turns (docs/design/0006).
+/// begins is. Where all need all, the judge says it in the call itself: who waits for that does not begin what it cannot end, which is the faster way where ranks take turns (docs/design/0008).
 void GroupImpl::compete(Pending& p, engine::Request& request) {
   using Side = group::Contest::Side;
   const bool ahead = rooted(p.call.collective);
