@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/simulated_world.h"
-#include "plan/registry.h"
 
 namespace unisono::engine::test {
 namespace {
@@ -53,18 +52,11 @@ class Pair {
   static std::byte value(std::size_t i) { return static_cast<std::byte>((i * 7 >> 8 ^ i) % 255 + 1); }
 
   void start(Collective collective, int r) {
-    SimulatedRank& rank = world_.rank(r);
-    Ground ground;
-    ground.domain = rank.domain.get();
-    ground.messenger = rank.messenger.get();
-    ground.rank = r;
-    ground.size = 2;
-    ground.scratch = &rank.scratch;
+    const Ground ground = world_.ground(r);
     const auto prepared = std::make_shared<Prepared>();
     const auto plan = [&](const char* name) {
-      return bound(
-          std::make_shared<const Compiled>(compile(plan::find_algorithm(collective, name)->build({2, r, kRoot}))),
-          {static_cast<std::int64_t>(kMessage), {}, {}}, DType::u8);
+      return world_.bound_plan(
+          {.collective = collective, .algorithm = name, .dtype = DType::u8, .root = kRoot, .count = kMessage}, r);
     };
     prepared->usual = plan("staged");
     prepared->shared = plan("shared");

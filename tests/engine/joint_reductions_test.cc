@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "engine/simulated_world.h"
-#include "plan/registry.h"
 
 namespace unisono::engine::test {
 namespace {
@@ -95,18 +94,10 @@ class Trio {
   }
 
   void start(int r) {
-    SimulatedRank& rank = world_.rank(r);
-    Ground ground;
-    ground.domain = rank.domain.get();
-    ground.messenger = rank.messenger.get();
-    ground.rank = r;
-    ground.size = kRanks;
-    ground.scratch = &rank.scratch;
+    const Ground ground = world_.ground(r);
     const auto prepared = std::make_shared<Prepared>();
     const auto plan = [&](const char* name) {
-      return bound(
-          std::make_shared<const Compiled>(compile(plan::find_algorithm(collective_, name)->build({kRanks, r, 0}))),
-          {kCount, {}, {}}, DType::f32);
+      return world_.bound_plan({.collective = collective_, .algorithm = name, .dtype = DType::f32, .count = kCount}, r);
     };
     prepared->usual = plan(collective_ == Collective::reduce ? "staged" : "staged_two_shot");
     prepared->shared = plan("shared");

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/simulated_world.h"
-#include "plan/registry.h"
 
 namespace unisono::engine::test {
 namespace {
@@ -63,17 +62,11 @@ class Gathering {
     for (std::size_t i = 0; i < kBlock; i++) in[i] = value(r, i);
     out_[r] = memory(rank, open.out, kMembers * kBlock);
     std::memset(out_[r], 0, kMembers * kBlock);
-    Ground ground;
-    ground.domain = rank.domain.get();
-    ground.messenger = rank.messenger.get();
-    ground.rank = r;
-    ground.size = kMembers;
-    ground.scratch = &rank.scratch;
+    const Ground ground = world_.ground(r);
     const auto prepared = std::make_shared<Prepared>();
     const auto plan = [&](const char* name) {
-      const auto* algorithm = plan::find_algorithm(Collective::all_gather, name);
-      return bound(std::make_shared<const Compiled>(compile(algorithm->build({kMembers, r, 0}))), {kBlock, {}, {}},
-                   DType::u8);
+      return world_.bound_plan(
+          {.collective = Collective::all_gather, .algorithm = name, .dtype = DType::u8, .count = kBlock}, r);
     };
     prepared->usual = plan("staged");
     prepared->shared = plan("shared");

@@ -104,12 +104,8 @@ class SharedStages {
     for (int r = 0; r < n; r++) {
       Member& m = group[static_cast<std::size_t>(r)];
       m.domain = Domain::create(*world_.rank(r).stages, r, n, kSlice).value();
-      Ground ground;
+      Ground ground = world_.ground(r);
       ground.domain = m.domain.get();
-      ground.messenger = world_.rank(r).messenger.get();
-      ground.rank = r;
-      ground.size = n;
-      ground.scratch = &world_.rank(r).scratch;
       m.operation = std::make_unique<Operation>(ground);
     }
     for (int r = 0; r < n; r++)

@@ -258,12 +258,28 @@ class SegmentMemory final : public std::pmr::memory_resource {
 
 }  // namespace
 
-std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Numbers& in, Numbers& out) {
+Ground SimulatedWorld::ground(int r) {
+  Ground ground;
+  ground.domain = rank(r).domain.get();
+  ground.messenger = rank(r).messenger.get();
+  ground.group = kGroup;
+  ground.rank = r;
+  ground.size = size();
+  ground.scratch = &rank(r).scratch;
+  ground.network_slice = slice_bytes_;
+  return ground;
+}
+
+Bound SimulatedWorld::bound_plan(const Scenario& s, int r) const {
   const plan::Algorithm* algorithm = plan::find_algorithm(s.collective, s.algorithm);
   if (algorithm == nullptr) throw std::runtime_error("no algorithm " + s.algorithm);
+  return bound(std::make_shared<const Compiled>(compile(algorithm->build({size(), r, s.root}))),
+               {s.count, s.counts, {}}, s.dtype);
+}
+
+std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Numbers& in, Numbers& out) {
   const auto prepared = std::make_shared<Prepared>();
-  prepared->usual = bound(std::make_shared<const Compiled>(compile(algorithm->build({size(), r, s.root}))),
-                          {s.count, s.counts, {}}, s.dtype);
+  prepared->usual = bound_plan(s, r);
   if (prepared->usual.plan().shared) prepared->shared = prepared->usual;
   prepared->dtype = s.dtype;
   prepared->op = s.op;
@@ -282,14 +298,7 @@ std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Number
       request.out = reinterpret_cast<std::byte*>(in.data() + *out_at);
     }
   }
-  Ground ground;
-  ground.domain = rank(r).domain.get();
-  ground.messenger = rank(r).messenger.get();
-  ground.group = kGroup;
-  ground.rank = r;
-  ground.size = size();
-  ground.scratch = &rank(r).scratch;
-  ground.network_slice = slice_bytes_;
+  Ground ground = this->ground(r);
   // Some look for messages, and give way to others meanwhile, half reduce what comes as it comes: that is for each of them to say.
   request.looks = (r + static_cast<int>(rank(r).sequence)) % 3;
   if (random_() % 2 == 0) request.turns = &others_;

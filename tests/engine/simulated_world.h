@@ -46,7 +46,7 @@ struct Scenario {
   ReduceOp op = ReduceOp::sum;
   int root = 0;
   std::int64_t count = 0;
-  std::vector<std::int64_t> counts;
+  std::vector<std::int64_t> counts{};
   bool in_place = false;
 };
 
@@ -62,6 +62,10 @@ class SimulatedWorld {
   /// Turns taken so far, and a hash over which rank took each and whether it moved: equal for equal seeds.
   std::uint64_t trace() const { return trace_; }
   SimulatedRank& rank(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
+  /// What an Operation of rank r stands on.
+  Ground ground(int r);
+  /// The plan of the scenario's algorithm for rank r.
+  Bound bound_plan(const Scenario& scenario, int r) const;
 
  private:
   void connect(int streams);

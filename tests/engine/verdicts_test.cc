@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/simulated_world.h"
-#include "plan/registry.h"
 
 namespace unisono::engine::test {
 namespace {
@@ -29,32 +28,25 @@ TEST(Verdicts, WhatIsSaidOfOneCallChangesNoOther) {
 }
 
 constexpr int kScattered = 3, kJudge = 1;
-constexpr std::size_t kPiece = 3000;
+constexpr std::size_t kScatteredBytes = 3000;
 
 /// Scatters of rank 0, staged or read by the rival as rank 1 says, each run by one Operation a rank.
 class Scatters {
  public:
   Scatters() {
     for (int r = 0; r < kScattered; r++) {
-      SimulatedRank& rank = world_.rank(r);
-      Ground ground;
-      ground.domain = rank.domain.get();
-      ground.messenger = rank.messenger.get();
-      ground.rank = r;
-      ground.size = kScattered;
-      ground.scratch = &rank.scratch;
-      operation_[r] = std::make_unique<Operation>(ground);
+      operation_[r] = std::make_unique<Operation>(world_.ground(r));
       const auto plan = [&](const char* name) {
-        const auto* algorithm = plan::find_algorithm(Collective::scatter, name);
-        return bound(std::make_shared<const Compiled>(compile(algorithm->build({kScattered, r, 0}))), {kPiece, {}, {}},
-                     DType::u8);
+        return world_.bound_plan(
+            {.collective = Collective::scatter, .algorithm = name, .dtype = DType::u8, .count = kScatteredBytes}, r);
       };
       auto prepared = std::make_shared<Prepared>();
       prepared->usual = plan("staged");
       prepared->rival = plan("single_copy");
       prepared->judge = kJudge;
       prepared->dtype = DType::u8;
-      prepared->signature = Signature::make({Collective::scatter, DType::u8, ReduceOp::sum, 0, false, 0}, kPiece);
+      prepared->signature =
+          Signature::make({Collective::scatter, DType::u8, ReduceOp::sum, 0, false, 0}, kScatteredBytes);
       prepared_[r] = std::move(prepared);
     }
     for (std::size_t i = 0; i < in_.size(); i++) in_[i] = static_cast<std::byte>(i * 7 >> 3 ^ i);
@@ -62,7 +54,7 @@ class Scatters {
 
   /// Rank r begins its call `number`. `now` and `next` are the judge's.
   void start(int r, std::uint64_t number, bool now, bool next) {
-    out_[r].assign(kPiece, std::byte{0});
+    out_[r].assign(kScatteredBytes, std::byte{0});
     Request request;
     request.prepared = prepared_[r];
     request.in = r == 0 ? in_.data() : nullptr;
@@ -72,13 +64,15 @@ class Scatters {
     operation_[r]->start(std::move(request), number + 1);
   }
   Operation& operation(int r) { return *operation_[r]; }
-  bool is_right(int r) const { return std::memcmp(out_[r].data(), in_.data() + r * kPiece, kPiece) == 0; }
+  bool is_right(int r) const {
+    return std::memcmp(out_[r].data(), in_.data() + r * kScatteredBytes, kScatteredBytes) == 0;
+  }
 
  private:
   SimulatedWorld world_{kScattered, {}, 0};
   std::shared_ptr<const Prepared> prepared_[kScattered];
   std::unique_ptr<Operation> operation_[kScattered];
-  std::vector<std::byte> in_ = std::vector<std::byte>(kScattered * kPiece), out_[kScattered];
+  std::vector<std::byte> in_ = std::vector<std::byte>(kScattered * kScatteredBytes), out_[kScattered];
 };
 
 /// Each rank goes from call to call as soon as it can, so that the judge is ahead of the others or behind them.
