@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <string>
 
@@ -40,10 +39,6 @@ int within_quota(int cores) {
 }
 
 namespace {
-std::int64_t steady_nanoseconds() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 constexpr std::int64_t kLongYield = 2'000'000;  // a rank that works on a slice gives the core back sooner
 constexpr std::int64_t kWindow = 20'000'000;    // looked back on, and how long a finding lasts
 constexpr std::int64_t kToSomebody = 1'000;     // a yield to nobody takes half of that
@@ -54,13 +49,16 @@ constexpr std::int64_t kTooMuch = kWindow / 3;  // one long yield is an accident
 
 bool Crowd::here() const noexcept {
   const std::int64_t until = until_.load(std::memory_order_relaxed);
-  return until != 0 && steady_nanoseconds() < until;
+  return until != 0 && now() < until;
 }
 
 void Crowd::yield() noexcept {
-  const std::int64_t before = steady_nanoseconds();
+  const std::int64_t before = now();
   ::sched_yield();
-  const std::int64_t after = steady_nanoseconds();
+  note(before, now());
+}
+
+void Crowd::note(std::int64_t before, std::int64_t after) noexcept {
   if (after - before > kLongYield)
     note_long(before, after);
   else if (after - before > kToSomebody)
@@ -71,7 +69,7 @@ void Crowd::yield() noexcept {
 
 bool Crowd::core_is_shared() const noexcept {
   const std::int64_t until = shared_until_.load(std::memory_order_relaxed);
-  return until != 0 && steady_nanoseconds() < until;
+  return until != 0 && now() < until;
 }
 
 void Crowd::note_shared(std::int64_t after) noexcept {

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/clock.h"
+
 namespace unisono::engine {
 
 /// Decided once from the cores this process may use and the ranks that share them.
@@ -28,6 +30,8 @@ int within_quota(int cores);
 /// Thread-safety: any thread.
 class Crowd {
  public:
+  explicit Crowd(const Clock& clock) noexcept : clock_(clock) {}
+  /// Whether strangers are on the core, so that waits park.
   bool here() const noexcept;
   /// Whether a peer seems to be on this core.
   bool core_is_shared() const noexcept;
@@ -37,11 +41,15 @@ class Crowd {
   void forget_shared() noexcept { shared_until_.store(0, std::memory_order_relaxed); }
   /// Yield the core, and note how long that took.
   void yield() noexcept;
+  /// A yield at `before` came back at `after`, in nanoseconds of the clock.
+  void note(std::int64_t before, std::int64_t after) noexcept;
 
  private:
+  std::int64_t now() const noexcept { return clock_.now().time_since_epoch().count(); }
   void note_long(std::int64_t before, std::int64_t after) noexcept;
   void note_shared(std::int64_t after) noexcept;
-  // Nanoseconds of the steady clock. Two threads that note at once may lose one: it is a measure, not a count.
+  const Clock& clock_;
+  // Nanoseconds of the clock. Two threads that note at once may lose one: it is a measure, not a count.
   std::atomic<std::int64_t> until_{0}, window_{0}, lost_{0}, shared_until_{0}, last_shared_{0};
   std::atomic<int> to_nobody_{0};  ///< yields in a row that came back at once
   std::atomic<bool> found_{false};

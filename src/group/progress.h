@@ -106,7 +106,7 @@ class Progress final : public engine::Turns {
   transport::Poller& poller_;
   const Clock& clock_;
   std::atomic<engine::WaitPolicy> policy_;
-  engine::Crowd crowd_;
+  engine::Crowd crowd_{clock_};
   const std::unique_ptr<Apart> apart_;
   Seat seat_;
 
