@@ -87,6 +87,7 @@ class Messenger final : private FrameHandler {
   void fail_group(std::uint64_t group, const Status& status, bool flood);
   /// Ranks of the group that have left in good order or died.
   std::vector<bool> gone(std::uint64_t group) const;
+  /// Whether there are any. Allocates nothing.
   bool anyone_gone(std::uint64_t group) const;
   /// Why members that leave without a word may do so: the first process that is known to have died, if one has within the
   /// last half minute; ok otherwise. Its rank is -1: ranks differ by group.

@@ -195,8 +195,10 @@ std::vector<bool> Messenger::gone(std::uint64_t id) const {
 }
 
 bool Messenger::anyone_gone(std::uint64_t id) const {
-  const auto list = gone(id);
-  return std::find(list.begin(), list.end(), true) != list.end();
+  const std::lock_guard lock(mutex_);
+  const auto it = groups_.find(id);
+  return it != groups_.end() &&
+         std::ranges::any_of(it->second.members, [&](int peer) { return peer >= 0 && peers_[peer].gone(); });
 }
 
 void Messenger::fail_group(std::uint64_t id, const Status& status, bool flood) {
