@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "plan/opening.h"
+
 namespace unisono::engine {
 
 namespace {
@@ -95,6 +97,7 @@ Compiled compile(plan::Plan plan) {
   std::stable_sort(c.turns.begin(), c.turns.end(), [&](std::uint16_t a, std::uint16_t b) {
     return turn_of(plan, c.lanes[a]) < turn_of(plan, c.lanes[b]);
   });
+  c.opening = plan::opening(plan);
   c.foldings = find_foldings(plan);
   c.straight = straight_order(plan, c.lanes, c.places);
   c.sends_to.assign(sends_to.begin(), sends_to.end());

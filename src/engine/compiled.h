@@ -24,6 +24,7 @@ struct Compiled {
   std::vector<std::uint32_t> ordinals;  ///< for send and recv: which message of its channel between the two ranks
   /// The steps of a short plan of messages, in an order in which one after the other can be run: a recv only where nothing else can be. Empty: no such plan.
   std::vector<std::uint32_t> straight;
+  std::uint32_t opening = 0;  ///< so many steps at its beginning may be done in the opposite order (plan::opening)
   std::int32_t joint_reduction = -1;   ///< of a joint plan: the step that others do a part of; -1: it has copies
   std::vector<Folding> foldings;       ///< by step; empty when there is none
   std::vector<std::int32_t> sends_to;  ///< ranks that this rank sends to, ascending

@@ -212,6 +212,8 @@ class Domain final : private StageHolder {
   }
   /// Slices that all operations before the current one had; the same on all ranks.
   std::uint64_t slices = 0;
+  /// The next shared plan goes through memory from the ends; the same on all ranks.
+  bool from_ends = false;
 
   /// This rank runs nothing more in this group, and reads nobody's stage.
   void leave() noexcept;

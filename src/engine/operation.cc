@@ -67,11 +67,11 @@ void Operation::prepare() {
   if (laid_out_ != bound_) lay_out();
   const std::int64_t in = bound_->binding.in.total(), out = bound_->binding.out.total();
   const bool in_place = within(request_.in, static_cast<std::size_t>(in), request_.out, static_cast<std::size_t>(out));
-  const std::int64_t touched = (in_place ? out : in + out) * ground_.size;
+  touched_ = in_place ? out : in + out;
+  const std::int64_t touched = touched_ * ground_.size;
   large_ = touched >= kBeyondCaches;
   beyond_caches_ = touched > kBeyondCaches;
   uncut_ = bound_->uncut && slices_ == 1 && !large_;
-  backwards_ = plan().shared && !uncut_ && !large_ && std::exchange(from_ends_, !from_ends_);
   const std::int64_t short_enough = request_.turns != nullptr ? kStraightInTurns : kStraight;
   straight_ = request_.looks > 0 && slices_ == 1 && !folds_ && std::max(in, out) <= short_enough &&
               !bound_->compiled->straight.empty();
@@ -156,8 +156,20 @@ bool Operation::begin() {
   if (done_) return true;
   if (ground_.messenger != nullptr && !plan().staged)
     ground_.messenger->begin(ground_.group, sequence_, prepared().signature);
+  take_direction();
   begun_ = true;
   return true;
+}
+
+/// Operations of a group begin in the same order on all ranks, and run the same plans: so all of them go the same way at the same time.
+void Operation::take_direction() {
+  backwards_ = false;
+  precedence_ = 0;
+  if (!plan().shared || ground_.domain == nullptr) return;
+  const bool from_ends = std::exchange(ground_.domain->from_ends, !ground_.domain->from_ends);
+  if (large_ || uncut_) return;
+  backwards_ = from_ends;
+  if (ground_.mates.fill_cache(touched_)) precedence_ = kPrecedence;
 }
 
 /// False while a peer is so far behind that it may still read the line that this would overwrite, or the stage.
@@ -238,6 +250,7 @@ bool Operation::has_place(std::uint64_t global) {
 bool Operation::advance_slot(Slot& slot) {
   if (slot.finished) return false;
   if (uncut_) return advance_uncut(slot);
+  if (gives_precedence(slot)) return false;
   if (std::exchange(straight_, false) && go_straight(slot)) return true;
   bool moved = false, all = true;
   for (const std::uint16_t lane : bound_->compiled->turns) {
@@ -259,11 +272,17 @@ bool Operation::go_straight(Slot& slot) {
   return slot.finished;
 }
 
+/// The step of a lane whose turn it is: a plan that goes backwards does its first copies in the opposite order.
+std::uint32_t Operation::step_at(std::span<const std::uint32_t> lane, std::uint32_t place) const {
+  const std::uint32_t opening = bound_->compiled->opening;
+  return lane[backwards_ && place < opening ? opening - 1 - place : place];
+}
+
 bool Operation::advance_lane(Slot& slot, std::size_t lane) {
   const auto& steps = bound_->compiled->lanes[lane];
   bool moved = false;
   while (slot.position[lane] < steps.size()) {
-    const std::uint32_t index = steps[slot.position[lane]];
+    const std::uint32_t index = step_at(steps, slot.position[lane]);
     std::uint8_t state = slot.state[index].load(std::memory_order_acquire);
     if (state == kIdle || state == kFolded) {
       if (!ready(slot, index) || !run_step(slot, index) || done_) return moved;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -35,6 +36,19 @@ inline constexpr std::size_t kPiece = 512 << 10;
 /// Peers that sleep can wait for so many bytes to be moved before they are woken (Domain::tell).
 inline constexpr std::size_t kBrief = 64 << 10;
 
+/// So many looks a mate has to be done with its part, if it is to go first.
+inline constexpr int kPrecedence = 20;
+
+/// The ranks that wait on the same processor as this one, where ranks take turns on them; as far as they are in the group.
+struct Mates {
+  int before = -1, after = -1;    ///< the last one with a smaller number, the next with a larger one; -1: none
+  int count = 1;                  ///< with this one
+  std::int64_t second_cache = 0;  ///< bytes, of the processor
+  /// Whether buffers of so many bytes on each of them are no less than the cache that they share.
+  bool fill_cache(std::int64_t bytes) const noexcept { return count > 1 && bytes * count >= second_cache; }
+  friend bool operator==(const Mates&, const Mates&) = default;
+};
+
 /// What an operation runs on: the group's side.
 struct Ground {
   Domain* domain = nullptr;  ///< null when the members do not share memory
@@ -46,6 +60,7 @@ struct Ground {
   std::int64_t network_slice = 0;             ///< bytes of a slice in messages; 0: chosen
   std::int64_t network_window = kWindow;      ///< slices in flight in messages, at most kWindow
   std::int64_t least_folded = Fold::kLeast;   ///< bytes of slices in flight that are reduced as they come
+  Mates mates{};
 };
 
 /// What calls of the same collective, types and sizes have in common: which plans they may run. It knows nobody's memory.
@@ -151,6 +166,7 @@ class Operation final : public Running {
   bool peers_are_ready();
   bool open_peers();
   void prepare();
+  void take_direction();
   void lay_out();
   const plan::Plan& plan() const noexcept { return bound_->plan(); }
   bool swaps(const StageRing::Place& place) const noexcept { return exchanges_ && place.turn % 2 == 1; }
@@ -173,6 +189,8 @@ class Operation final : public Running {
   std::byte* memory_at(const Slot& slot, const Address& a) const;
   bool fetch(std::byte* to, const Address& from, std::size_t bytes);
   std::uint64_t announced_at(plan::Space space, std::int32_t rank) const;
+  bool gives_precedence(const Slot& slot);
+  std::uint32_t step_at(std::span<const std::uint32_t> lane, std::uint32_t place) const;
   bool advance_lane(Slot& slot, std::size_t lane);
   bool post_ahead(Slot& slot, std::size_t lane);
   bool ready(const Slot& slot, std::uint32_t index) const;  ///< all that it waits for is done
@@ -240,7 +258,7 @@ class Operation final : public Running {
   Piece piece_;  ///< how far the current step of a shared plan is
   /// Blocks of this plan are gone through from their ends. Shared plans whose memory may lie in caches take turns: what the last one touched last is still there then.
   bool backwards_ = false;
-  bool from_ends_ = false;                       ///< the last of these did
+  int precedence_ = 0;                           ///< for so many looks yet a mate may go first
   bool joint_copies_ = false;                    ///< of the plan that runs: ranks help each other with copies,
   const plan::Step* joint_reduction_ = nullptr;  ///< or with this one
   std::optional<JointCopy> offered_, helping_;   ///< of this rank's copies, and of rank helped_'s
@@ -248,11 +266,12 @@ class Operation final : public Running {
   std::optional<JointWork> reducing_;            ///< this rank's reduction
   bool patient_ = true;                          ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
-  bool uncut_ = false;      ///< runs as actions
-  bool straight_ = false;   ///< its messages are to be looked for (Compiled::straight)
-  bool looks_ = false;      ///< likewise, just now
-  bool folds_ = false;      ///< slices are reduced as they come, where they may be (Compiled::foldings)
-  bool exchanges_ = false;  ///< Compiled::exchanges, and its slices are long enough
+  bool uncut_ = false;        ///< runs as actions
+  bool straight_ = false;     ///< its messages are to be looked for (Compiled::straight)
+  bool looks_ = false;        ///< likewise, just now
+  bool folds_ = false;        ///< slices are reduced as they come, where they may be (Compiled::foldings)
+  bool exchanges_ = false;    ///< Compiled::exchanges, and its slices are long enough
+  std::int64_t touched_ = 0;  ///< bytes of this rank's input and output
   // What all ranks' inputs and outputs do to the caches:
   bool large_ = false;          ///< they fill them; what is not read on the way is stored around them
   bool beyond_caches_ = false;  ///< they do not even fit: they come from memory

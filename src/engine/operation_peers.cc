@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/messenger.h"
@@ -36,6 +37,18 @@ bool Operation::peer_arrived(int q) {
   }
   peer.arrived = true;
   return true;
+}
+
+/// Whether a rank that waits on the same processor is to do its part first. By turns all of them go one after another and one before another, as each does
+/// with its blocks: so what was touched last on that processor is touched first again. It is a favour, for a few looks: nobody's work depends on it.
+bool Operation::gives_precedence(const Slot& slot) {
+  if (precedence_ == 0) return false;
+  const int first = backwards_ ? ground_.mates.after : ground_.mates.before;
+  if (first < 0 || (peer_arrived(first) && ground_.domain->reached(first, 0, global_slice(slot) + 1)))
+    precedence_ = 0;
+  else if (!done_)
+    precedence_ = std::max(0, precedence_ - (peers_[first].arrived ? 1 : kPrecedence / 2));
+  return precedence_ > 0;
 }
 
 /// Opens what a shared plan needs of this rank, if all of that lies in its segment, and says where. The operation then works at the segment's

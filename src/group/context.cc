@@ -93,20 +93,22 @@ ContextImpl::~ContextImpl() {
   messenger->leave(saturating_add(clock.now(), std::chrono::seconds(2)));
 }
 
-void ContextImpl::share_cores(std::size_t place, std::span<const std::vector<int>> processors_of) {
+bool ContextImpl::share_cores(std::size_t place, std::span<const std::vector<int>> processors_of) {
   const std::lock_guard lock(mutex_);
   const int ranks = static_cast<int>(processors_of.size());
-  if (ranks <= most_ranks_) return;
+  const auto seat = group::seat_of(place, processors_of);
+  if (ranks <= most_ranks_) return seat && seat == seat_;
   most_ranks_ = ranks;
+  seat_ = seat;
   std::set<int> processors;
   for (const auto& one : processors_of) processors.insert(one.begin(), one.end());
   const int cores =
       processors.empty() ? engine::usable_cores() : engine::within_quota(static_cast<int>(processors.size()));
-  const auto seat = group::seat_of(place, processors_of);
   progress->set_policy(engine::wait_policy(cores, ranks, config.spin), seat);
   if (seat)
     log.debug(
         fmt::format("{} ranks share {} processors: this one waits on processor {}", ranks, processors.size(), *seat));
+  return seat.has_value();
 }
 
 Result<std::shared_ptr<RegistrationImpl>> ContextImpl::register_buffer(void* data, std::size_t bytes) const {

@@ -39,8 +39,8 @@ class ContextImpl {
 
   /// The ranks of a group on this host, this one at `place` among them, may run on these processors each (none: nobody knows); together they share
   /// all of these, as each may be bound to one. How waits are, and where this rank comes back to (group::seat_of), follows from the group that has the most
-  /// ranks here.
-  void share_cores(std::size_t place, std::span<const std::vector<int>> processors_of);
+  /// ranks here. Whether the seat that this one has in this group is the one that it comes back to.
+  bool share_cores(std::size_t place, std::span<const std::vector<int>> processors_of);
 
   /// Memory that the program asks to have shared, whatever was done about it without being asked. The errors of RegistrationImpl::create.
   Result<std::shared_ptr<RegistrationImpl>> register_buffer(void* data, std::size_t bytes) const;
@@ -82,7 +82,8 @@ class ContextImpl {
   };
   std::vector<Retired> retired_;
   std::optional<std::size_t> tcp_;
-  int most_ranks_ = 0;  ///< that share the cores, of all groups so far
+  int most_ranks_ = 0;       ///< that share the cores, of all groups so far
+  std::optional<int> seat_;  ///< in the group of those
 };
 
 }  // namespace unisono::detail

@@ -201,6 +201,7 @@ engine::Ground GroupImpl::ground() {
   ground.rank = rank();
   ground.size = size();
   ground.scratch = &scratch_;
+  ground.mates = parts_.mates;
   if (parts_.context->config.slice_bytes > 0)
     ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
   const bool one_host = std::ranges::adjacent_find(parts_.hosts, std::ranges::not_equal_to()) == parts_.hosts.end();

@@ -57,6 +57,7 @@ struct Parts {
   std::vector<std::int32_t> nodes;  ///< likewise, of one host's NUMA nodes; empty where a rank's is not known
   bool several_nodes = false;       ///< and some of them have several ranks, and algorithms may look at that
   bool deterministic = false;       ///< rank 0's word: no bit may depend on who is where
+  engine::Mates mates;              ///< none, but in a group of one host whose ranks all have seats
   std::string transport;            ///< for people: shm, tcp, mixed, inproc, self
 };
 

@@ -16,6 +16,21 @@ std::optional<int> seat_of(std::size_t place, std::span<const std::vector<int>> 
   return processors[place * processors.size() / ranks];
 }
 
+SeatMates seat_mates_of(std::size_t place, std::span<const std::vector<int>> processors_of) {
+  SeatMates found;
+  const auto mine = seat_of(place, processors_of);
+  if (!mine) return found;
+  // Who has the same seat is in a row.
+  const auto here = [&](std::size_t other) { return seat_of(other, processors_of) == mine; };
+  std::size_t first = place, last = place;
+  while (first > 0 && here(first - 1)) first--;
+  while (last + 1 < processors_of.size() && here(last + 1)) last++;
+  found.count = static_cast<int>(last - first + 1);
+  if (first < place) found.before = static_cast<int>(place) - 1;
+  if (last > place) found.after = static_cast<int>(place) + 1;
+  return found;
+}
+
 bool Seat::go_back(int processor, TimePoint now) noexcept {
   TimePoint next = next_.load(std::memory_order_relaxed);
   // Of several threads that wait, one asks in a millisecond.

@@ -91,7 +91,6 @@ constexpr std::string_view kRulesOfTurnsOnMemory =
     "reduce@shm[4]:32K-=shared;"
     "reduce@shm[5-8]:96K-=shared;"
     "all_gather@shm[3]:128-2K=shared;"
-    "all_gather@shm[3-]:768K-8M=shared;"
     "reduce_scatter@shm[3]:128-2K=shared;"
     "gather@shm[3]:64K-=shared;"
     "gather@shm[4]:128K-=shared;"

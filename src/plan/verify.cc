@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "plan/host_map.h"
+#include "plan/opening.h"
 #include "plan/print.h"
 #include "plan/unroll.h"
 #include "plan/verify_internal.h"
@@ -152,6 +153,12 @@ Report verify(const Algorithm& algorithm, const Shape& shape, bool windows) {
   VerifyOptions options;
   options.expected = &expected;
   Report report = verify(plans, options);
+  if (report.ok() && std::ranges::any_of(plans, [](const Plan& plan) { return opening(plan) > 0; })) {
+    std::vector<Plan> turned;
+    for (const Plan& plan : plans) turned.push_back(with_opening_turned(plan));
+    report.violations = verify(turned, {nullptr, 1, options.max_violations}).violations;
+    for (Violation& v : report.violations) v.text += " (with its first copies in the opposite order)";
+  }
   if (!windows) return report;
   for (const std::int32_t window : {1, 2}) {
     if (!report.ok()) break;

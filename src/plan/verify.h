@@ -11,6 +11,7 @@
 ///     that survives any amount of buffering);
 ///   - messages meet in order with equal extents, and each channel is signalled once by every rank;
 ///   - all ranks compute a block with the same reduction tree, which has exactly one final reduce, its last;
+///   - of an algorithm: all of that with the copies that a shared plan begins with in the opposite order, too (opening.h);
 ///   - in joint plans, every rank's reduction is that of any other but for the block, on memory that is open to all;
 ///   - the counted steps and bytes are those of the closed form.
 /// Slices in flight together are proved by unroll(), which writes them out as one plan.

@@ -33,6 +33,16 @@ TEST(SeatOf, NobodyHasOneWhereThereAreProcessorsForAllOrSomebodyHasPlacedThem) {
   EXPECT_EQ(seat_of(3, Masks(3, {0, 1})), std::nullopt);
 }
 
+TEST(SeatMatesOf, AreThoseWithTheSameSeat) {
+  const Masks four(4, {0, 1}), seven(7, {2, 5});
+  EXPECT_EQ(seat_mates_of(0, four), (SeatMates{-1, 1, 2}));
+  EXPECT_EQ(seat_mates_of(1, four), (SeatMates{0, -1, 2}));
+  EXPECT_EQ(seat_mates_of(2, four), (SeatMates{-1, 3, 2}));
+  EXPECT_EQ(seat_mates_of(2, seven), (SeatMates{1, 3, 4}));
+  EXPECT_EQ(seat_mates_of(4, seven), (SeatMates{-1, 5, 3}));
+  EXPECT_EQ(seat_mates_of(0, Masks(2, {0, 1})), SeatMates{}) << "no seats";
+}
+
 class KeptSeat : public ::testing::Test {
  protected:
   void SetUp() override {
