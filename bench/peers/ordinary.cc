@@ -1,22 +1,25 @@
 // What two ranks can have on ordinary memory, which neither can map from the other: their bytes go through a ring in shared memory (two copies, each on
 // its own core), or through the kernel (one copy, on the reader's). No headers, no errors, no waiting but for the bytes themselves: each way is tried with
-// several slices, and the fastest counts. Two threads, one a core. In place, as the other programs here measure.
+// several slices, and the fastest counts. Two processes, one a core: the kernel takes longer for the memory of another one than for one's own. In place, as the other programs here measure.
 //   usage: ordinary COLLECTIVE RANKS SECONDS BYTES...      prints a line of JSON a size; nothing for other than 2 ranks, or a collective not below
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -113,16 +116,16 @@ struct Through {
   std::size_t length(std::size_t bytes, std::size_t i) const { return std::min(out.slice, bytes - i * out.slice); }
 };
 
-void through_kernel(char* to, const char* from, std::size_t bytes) {
+void through_kernel(pid_t process, char* to, const char* from, std::size_t bytes) {
   while (bytes > 0) {
     const iovec mine{to, bytes}, theirs{const_cast<char*>(from), bytes};
-    const ssize_t n = ::process_vm_readv(::getpid(), &mine, 1, &theirs, 1, 0);
-    if (n <= 0) std::perror("process_vm_readv"), std::exit(1);
+    const ssize_t n = ::process_vm_readv(process, &mine, 1, &theirs, 1, 0);
+    if (n <= 0) std::perror("process_vm_readv"), ::kill(process, SIGTERM), std::exit(1);  // it would wait for ever
     to += n, from += n, bytes -= static_cast<std::size_t>(n);
   }
 }
 
-/// The calling thread runs on one of the processors that this process had at its beginning.
+/// This process runs on one of the processors that this process had at its beginning.
 void bind_to(int place) {
   static const cpu_set_t all = [] {
     cpu_set_t mask;
@@ -137,34 +140,51 @@ void bind_to(int place) {
   ::sched_setaffinity(0, sizeof one, &one);
 }
 
-/// The median of as many rounds as fit into the time; `body(rank)` on two threads.
+/// Where both processes meet.
+struct Place {
+  std::array<Count, 2> turns;
+  std::atomic<bool> more{true};
+};
+
+/// Memory of both processes, zeros.
+void* share(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::perror("mmap"), std::exit(1);
+  return memory;
+}
+
+/// The median of as many rounds as fit into the time; `body(rank, the other's process)` in two processes.
 template <class Body>
 double median_seconds(double budget, const Body& body) {
   std::vector<double> seconds;
-  std::array<Count, 2> turns;
-  std::atomic<bool> more{true};
-  const auto member = [&](int r) {
+  Place& place = *new (share(sizeof(Place))) Place;
+  const auto member = [&](int r, pid_t other) {
     bind_to(r);
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     auto meet = [&, turn = std::uint64_t{0}]() mutable {
-      turns[r].value.store(++turn, std::memory_order_release);
-      while (turns[1 - r].value.load(std::memory_order_acquire) < turn) {
+      place.turns[r].value.store(++turn, std::memory_order_release);
+      while (place.turns[1 - r].value.load(std::memory_order_acquire) < turn) {
       }
     };
+    meet();
     const auto begin = Clock::now();
-    for (int round = 0; more; round++) {
+    for (int round = 0; place.more; round++) {
       meet();
       const auto start = Clock::now();
-      body(r);
+      body(r, other);
       meet();
       const auto end = Clock::now();
       if (r == 0 && round >= 3) seconds.push_back(std::chrono::duration<double>(end - start).count());
-      if (r == 0) more = seconds.size() < 5 || std::chrono::duration<double>(end - begin).count() < budget;
+      if (r == 0) place.more = seconds.size() < 5 || std::chrono::duration<double>(end - begin).count() < budget;
       meet();
     }
   };
-  std::thread other(member, 1);
-  member(0);
-  other.join();
+  const pid_t first = ::getpid(), second = ::fork();
+  if (second < 0) std::perror("fork"), std::exit(1);
+  if (second == 0) member(1, first), ::_exit(0);
+  member(0, second);
+  ::waitpid(second, nullptr, 0);
+  ::munmap(&place, sizeof(Place));
   std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
   return seconds[seconds.size() / 2];
 }
@@ -173,25 +193,25 @@ double best_seconds(const Shape& shape, std::size_t bytes, double budget) {
   constexpr std::array kSlices{16 << 10, 64 << 10, 128 << 10};
   constexpr std::size_t kSlots = 8;
   char* memory[2] = {allocate(2 * bytes), allocate(2 * bytes)};
-  char* shared = static_cast<char*>(
-      ::mmap(nullptr, 4 * kSlots * (128 << 10), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  char* shared = static_cast<char*>(share(4 * kSlots * (128 << 10)));
   const auto local = [&](int r) { std::memcpy(memory[r] + bytes + bytes / 2, memory[r], shape.local); };
   double best = 1e9;
   for (const std::size_t slice : kSlices) {
-    std::vector<Ring> rings(4);
+    Ring* const rings = new (share(4 * sizeof(Ring))) Ring[4];
     for (std::size_t i = 0; i < 4; i++)
       rings[i].memory = shared + i * kSlots * slice, rings[i].slice = slice, rings[i].slots = kSlots;
-    best = std::min(best, median_seconds(budget / 4, [&](int r) {
+    best = std::min(best, median_seconds(budget / 4, [&](int r, pid_t) {
                       local(r);
                       Through{memory[r], shape.sides[r], shape.sums,   shape.sides[1 - r].given,
                               rings[r],  rings[1 - r],   rings[2 + r], rings[3 - r]}
                           .run();
                     }));
+    ::munmap(rings, 4 * sizeof(Ring));
   }
   if (!shape.sums)
-    best = std::min(best, median_seconds(budget / 4, [&](int r) {
+    best = std::min(best, median_seconds(budget / 4, [&](int r, pid_t other) {
                       local(r);
-                      through_kernel(memory[r] + shape.sides[r].take, memory[1 - r] + shape.sides[1 - r].give,
+                      through_kernel(other, memory[r] + shape.sides[r].take, memory[1 - r] + shape.sides[1 - r].give,
                                      shape.sides[1 - r].given);
                     }));
   ::munmap(shared, 4 * kSlots * (128 << 10));
