@@ -1,6 +1,7 @@
 // What two ranks can have on ordinary memory, which neither can map from the other: their bytes go through a ring in shared memory (two copies, each on
 // its own core), or through the kernel (one copy, on the reader's). No headers, no errors, no waiting but for the bytes themselves: each way is tried with
-// several slices, and the fastest counts. Two processes, one a core: the kernel takes longer for the memory of another one than for one's own. In place, as the other programs here measure.
+// several slices, and the fastest counts. Two processes, one a core, as ranks are: threads have
+// page tables in common, and the kernel copies for one of them at a time. In place, as the other programs here measure.
 //   usage: ordinary COLLECTIVE RANKS SECONDS BYTES...      prints a line of JSON a size; nothing for other than 2 ranks, or a collective not below
 #include <sched.h>
 #include <sys/mman.h>
