@@ -26,10 +26,8 @@ bool may_be_ahead(const plan::Plan& plan, const std::vector<std::uint32_t>& lane
 
 /// Whether two steps, one behind the other, copy from the same place, and the second waits for nothing that the first does not.
 bool copy_alike(const plan::Plan& plan, const plan::Step& first, const plan::Step& second) {
-  const auto copies = [](const plan::Step& s) {
-    return s.op == plan::OpCode::copy || s.op == plan::OpCode::put || s.op == plan::OpCode::get;
-  };
-  return copies(first) && copies(second) && plan.waits_for(second).empty() && plan.src(first)[0] == plan.src(second)[0];
+  return plan::copies(first.op) && plan::copies(second.op) && plan.waits_for(second).empty() &&
+         plan.src(first)[0] == plan.src(second)[0];
 }
 
 /// Compiled::straight.

@@ -18,6 +18,7 @@
 #include "engine/faster_way.h"
 #include "engine/frame.h"
 #include "engine/joint_copy.h"
+#include "engine/mates.h"
 #include "engine/running.h"
 #include "engine/signature.h"
 #include "kernels/kernels.h"
@@ -38,16 +39,6 @@ inline constexpr std::size_t kBrief = 64 << 10;
 
 /// So many looks a mate has to be done with its part, if it is to go first.
 inline constexpr int kPrecedence = 20;
-
-/// The ranks that wait on the same processor as this one, where ranks take turns on them; as far as they are in the group.
-struct Mates {
-  int before = -1, after = -1;    ///< the last one with a smaller number, the next with a larger one; -1: none
-  int count = 1;                  ///< with this one
-  std::int64_t second_cache = 0;  ///< bytes, of the processor
-  /// Whether buffers of so many bytes on each of them are no less than the cache that they share.
-  bool fill_cache(std::int64_t bytes) const noexcept { return count > 1 && bytes * count >= second_cache; }
-  friend bool operator==(const Mates&, const Mates&) = default;
-};
 
 /// What an operation runs on: the group's side.
 struct Ground {

@@ -199,12 +199,6 @@ std::size_t processors_of_host(const std::vector<Introduction>& all) {
   return processors.size();
 }
 
-/// In a group whose ranks are all on one host.
-engine::Mates mates(int rank, const std::vector<std::vector<int>>& may_run_on) {
-  const group::SeatMates found = group::seat_mates_of(static_cast<std::size_t>(rank), may_run_on);
-  return {found.before, found.after, found.count, static_cast<std::int64_t>(kernels::second_cache_bytes())};
-}
-
 /// Everybody's introduction, and rank 0's word on what was measured; its rules are in parts.tuned.
 std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, Tuned& tuned) {
   const std::string mine = introduce(c, parts.domain.get()).dump();
@@ -277,7 +271,7 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   parts.overrides = all[0].member.algorithms;
   parts.deterministic = all[0].deterministic;
   if (c.share_cores(place, may_run_on) && may_run_on.size() == static_cast<std::size_t>(size))
-    parts.mates = mates(rank, may_run_on);
+    parts.mates = group::mates_of(place, may_run_on, kernels::second_cache_bytes());  // places are ranks then
   throw_status(connect(parts, control, deadline));
   auto impl = std::make_shared<GroupImpl>(std::move(parts));
   c.progress->enlist(impl);

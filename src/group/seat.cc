@@ -16,8 +16,8 @@ std::optional<int> seat_of(std::size_t place, std::span<const std::vector<int>> 
   return processors[place * processors.size() / ranks];
 }
 
-SeatMates seat_mates_of(std::size_t place, std::span<const std::vector<int>> processors_of) {
-  SeatMates found;
+engine::Mates mates_of(std::size_t place, std::span<const std::vector<int>> processors_of, std::size_t second_cache) {
+  engine::Mates found;
   const auto mine = seat_of(place, processors_of);
   if (!mine) return found;
   // Who has the same seat is in a row.
@@ -25,6 +25,7 @@ SeatMates seat_mates_of(std::size_t place, std::span<const std::vector<int>> pro
   std::size_t first = place, last = place;
   while (first > 0 && here(first - 1)) first--;
   while (last + 1 < processors_of.size() && here(last + 1)) last++;
+  found.second_cache = static_cast<std::int64_t>(second_cache);
   found.count = static_cast<int>(last - first + 1);
   if (first < place) found.before = static_cast<int>(place) - 1;
   if (last > place) found.after = static_cast<int>(place) + 1;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/mates.h"
 
 namespace unisono::group {
 
@@ -18,12 +19,8 @@ namespace unisono::group {
 /// all ranks may run on the same ones: somebody has placed them.
 std::optional<int> seat_of(std::size_t place, std::span<const std::vector<int>> processors_of);
 
-/// Places of the others who have the same seat: the last one before this rank, the next one behind it (-1: none), and how many there are with it.
-struct SeatMates {
-  int before = -1, after = -1, count = 1;
-  friend bool operator==(const SeatMates&, const SeatMates&) = default;
-};
-SeatMates seat_mates_of(std::size_t place, std::span<const std::vector<int>> processors_of);
+/// The others who have the same seat, by place; `second_cache`: bytes, of each processor.
+engine::Mates mates_of(std::size_t place, std::span<const std::vector<int>> processors_of, std::size_t second_cache);
 
 /// Where ranks take turns, the system leaves them for as long as 100 ms as they are: three on one processor and one on the other,
 /// or those on one that wait for each other; whatever is exchanged then takes up to twice as long. So a rank that waits elsewhere goes back. The thread that waits moves; where it may run

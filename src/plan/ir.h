@@ -91,6 +91,9 @@ enum class OpCode : std::uint8_t {
   wait     ///< until `peer` has signalled `channel` on this slice (staged plans)
 };
 
+/// Whether it is a copy of any kind.
+constexpr bool copies(OpCode op) noexcept { return op == OpCode::copy || op == OpCode::put || op == OpCode::get; }
+
 /// One instruction. Ranges index Plan::refs and Plan::deps.
 struct Step {
   OpCode op = OpCode::copy;

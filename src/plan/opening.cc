@@ -4,14 +4,10 @@
 
 namespace unisono::plan {
 
-namespace {
-bool copies(const Step& s) noexcept { return s.op == OpCode::copy || s.op == OpCode::put || s.op == OpCode::get; }
-}  // namespace
-
 std::uint32_t opening(const Plan& plan) noexcept {
   if (!plan.shared || plan.lanes != 1 || !plan.deps.empty()) return 0;
   std::uint32_t count = 0;
-  while (count < plan.steps.size() && copies(plan.steps[count])) count++;
+  while (count < plan.steps.size() && copies(plan.steps[count].op)) count++;
   // Copies from one place are done together (engine/compiled.h), from their first one on.
   for (std::uint32_t i = 1; i < count; i++)
     if (plan.src(plan.steps[i])[0] == plan.src(plan.steps[i - 1])[0]) return 0;

@@ -33,14 +33,14 @@ TEST(SeatOf, NobodyHasOneWhereThereAreProcessorsForAllOrSomebodyHasPlacedThem) {
   EXPECT_EQ(seat_of(3, Masks(3, {0, 1})), std::nullopt);
 }
 
-TEST(SeatMatesOf, AreThoseWithTheSameSeat) {
+TEST(MatesOf, AreThoseWithTheSameSeat) {
   const Masks four(4, {0, 1}), seven(7, {2, 5});
-  EXPECT_EQ(seat_mates_of(0, four), (SeatMates{-1, 1, 2}));
-  EXPECT_EQ(seat_mates_of(1, four), (SeatMates{0, -1, 2}));
-  EXPECT_EQ(seat_mates_of(2, four), (SeatMates{-1, 3, 2}));
-  EXPECT_EQ(seat_mates_of(2, seven), (SeatMates{1, 3, 4}));
-  EXPECT_EQ(seat_mates_of(4, seven), (SeatMates{-1, 5, 3}));
-  EXPECT_EQ(seat_mates_of(0, Masks(2, {0, 1})), SeatMates{}) << "no seats";
+  EXPECT_EQ(mates_of(0, four, 7), (engine::Mates{-1, 1, 2, 7}));
+  EXPECT_EQ(mates_of(1, four, 7), (engine::Mates{0, -1, 2, 7}));
+  EXPECT_EQ(mates_of(2, four, 7), (engine::Mates{-1, 3, 2, 7}));
+  EXPECT_EQ(mates_of(2, seven, 7), (engine::Mates{1, 3, 4, 7}));
+  EXPECT_EQ(mates_of(4, seven, 7), (engine::Mates{-1, 5, 3, 7}));
+  EXPECT_EQ(mates_of(0, Masks(2, {0, 1}), 7), engine::Mates{}) << "no seats";
 }
 
 class KeptSeat : public ::testing::Test {
