@@ -103,6 +103,7 @@ struct Whereabouts {
   /// Whether all of `exposed` (plan/ir.h) is open.
   bool opens(std::uint8_t exposed) const noexcept { return (flags & exposed) == exposed; }
   bool opens_any() const noexcept { return (flags & (kOpensIn | kOpensOut)) != 0; }
+  void close() noexcept { flags &= ~(kOpensIn | kOpensOut), input = output = 0; }
 };
 static_assert(sizeof(Whereabouts) <= kInlineBytes);
 
@@ -160,8 +161,8 @@ class Domain final : private StageHolder {
   }
 
   /// What rank q has said of a call that it judges, to be asked before this rank announces that; and what this one says, before it announces the last one before it.
-  bool rival_runs(int q, const Judged& call) const noexcept { return control_[q]->verdicts.rival(call); }
-  void judge(const Judged& call, bool rival) noexcept { own_->verdicts.give(call, rival); }
+  Verdict verdict(int q, const Judged& call) const noexcept { return control_[q]->verdicts.of(call); }
+  void judge(const Judged& call, Verdict says) noexcept { own_->verdicts.give(call, says); }
 
   // --- signals: counters of slices, over all operations of the group -------------------------------------------------
   /// As announce() has it: those that sleep are woken by tell().

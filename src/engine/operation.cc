@@ -59,6 +59,7 @@ void Operation::start(Request request, std::uint64_t sequence) {
   shared_open_ = static_cast<bool>(prepared().shared);
   rival_open_ = static_cast<bool>(prepared().rival);
   rival_runs_.reset();
+  closed_ = false;
   if (!shared_open_ && !rival_open_) prepare();
 }
 
@@ -195,7 +196,7 @@ bool Operation::announce() {
     if (domain.stores().around() && !bound_->compiled->returns) mine.flags |= Whereabouts::kStagesAround;
   }
   if (shared_open_) open_buffers(mine);
-  if (rival_open_) judge(domain, mine);
+  if (rival_open_ || (shared_open_ && prepared().judge_opens)) judge(domain, mine);
   if (reads_peers_ || rival_open_) {  // what no shared plan needs may still be read by the rival
     if (!mine.opens(plan::kExposesIn)) mine.input = reinterpret_cast<std::uintptr_t>(request_.in);
     if (!mine.opens(plan::kExposesOut)) mine.output = reinterpret_cast<std::uintptr_t>(request_.out);

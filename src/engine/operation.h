@@ -66,6 +66,9 @@ struct Prepared {
   Bound preferred;
   /// A plan that only reads others' buffers, which runs instead of `usual` when rank `judge` says so (Request::judged).
   Bound rival;
+  /// Of what `shared` needs only the judge opens anything. Others would have to wait for its announcement before they can do whatever runs, so it says one call ahead that
+  /// no shared plan does, once its buffers were private for some calls.
+  bool judge_opens = false;
   int judge = 0;
   DType dtype = DType::u8;
   ReduceOp op = ReduceOp::sum;
@@ -87,7 +90,7 @@ struct Request {
   std::shared_ptr<const Prepared> prepared;
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  /// Where there is a rival: which call it is, and the judge's word on the next one of its kind, and on this one if it is the first.
+  /// Where there is a judge: which call it is, and the judge's word on the next one of its kind, and on this one if it is the first.
   Judged judged{};
   bool rival_runs = false, rival_runs_next = false;
   /// The caller does nothing but wait for it: so often a short message may be looked for before anything else is looked at.
@@ -232,6 +235,8 @@ class Operation final : public Running {
   const Bound* laid_out_ = nullptr;  ///< what slices and slots are made for
   bool reads_peers_ = false, shared_open_ = false, rival_open_ = false;  ///< the latter: to be decided
   std::optional<bool> rival_runs_;                                       ///< the judge's word, once it is known
+  bool closed_ = false;                                                  ///< likewise, said one call ahead
+  std::uint32_t private_calls_ = 0;  ///< in a row, in which this judge has opened nothing
   std::int64_t slice_bytes_ = 0, slices_ = 1, next_slice_ = 0, retired_ = 0;
   std::int64_t scratch_stride_ = 0;
   std::uint64_t base_ = 0;

@@ -86,7 +86,8 @@ void Operation::decide_alone() {
   const auto closed = [&](const Bound& shared) {
     return !shared || !peers_[ground_.rank].where.opens(shared.plan().exposed[ground_.rank]);
   };
-  if (shared_open_ && (plan().shared || !closed(prepared().preferred) || !closed(prepared().shared))) return;
+  if (shared_open_ && !closed_ && (plan().shared || !closed(prepared().preferred) || !closed(prepared().shared)))
+    return;
   shared_open_ = false;
   if (!rival_open_)
     prepare();
@@ -94,18 +95,28 @@ void Operation::decide_alone() {
     decide_rival();
 }
 
+namespace {
+/// A program that opens its buffers now and then is not told that it may not.
+constexpr std::uint32_t kPrivateCalls = 8;
+}  // namespace
+
 /// What the judge has said of this call, and what this rank says as the judge.
 void Operation::judge(Domain& domain, Whereabouts& mine) {
   const bool first = request_.judged.number == 0, judges = ground_.rank == prepared().judge;
+  const Verdict said = first ? Verdict{} : domain.verdict(prepared().judge, request_.judged);
+  closed_ = said.closed && prepared().judge_opens;
   if (!first)
-    rival_runs_ = domain.rival_runs(prepared().judge, request_.judged);
+    rival_runs_ = said.rival;
   else if (judges)
     rival_runs_ = request_.rival_runs;
   if (!judges) return;
   if (first && request_.rival_runs) mine.flags |= Whereabouts::kRival;
+  if (prepared().judge_opens) private_calls_ = mine.opens_any() ? 0 : private_calls_ + 1;
   Judged next = request_.judged;
   next.number++;
-  domain.judge(next, request_.rival_runs_next);
+  // A call without a rival changes nothing for those of its kind that have one.
+  domain.judge(next, {rival_open_ ? request_.rival_runs_next : said.rival, private_calls_ >= kPrivateCalls});
+  if (closed_) mine.close();
 }
 
 /// Which plan it is, and where the peers' buffers are. False while an announcement is missing.

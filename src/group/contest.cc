@@ -53,7 +53,8 @@ Contest::Side Contest::choose() noexcept {
     return best;
   }
   if (calls_ == next_trial_) of(other) = {};  // what it took long ago says nothing
-  const std::uint32_t runs = other == Side::usual ? std::clamp(retry_ / kShare, kShortest, usual_trial_) : kShortest;
+  const std::uint32_t longest = other == Side::usual ? usual_trial_ : std::min(usual_trial_, kRivalTrial);
+  const std::uint32_t runs = std::clamp(retry_ / kShare, kShortest, longest);
   if (calls_ >= next_trial_ + runs - 1) {  // the last run of this trial; a side that loses is asked less and less often
     retry_ = std::min(retry_ * 2, kLatest);
     next_trial_ = 0;

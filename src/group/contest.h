@@ -24,7 +24,7 @@ class Contest {
   /// The same for whoever has to say it one call ahead: who runs now, as next() was in the last call, and who in the next one. timed() is about this one.
   Side now() noexcept;
   Side next() const noexcept { return ahead_ ? ahead_->side : Side::usual; }
-  /// Whether that run is to be timed: each as long as something may have changed, and in trials, else one of eight. Clocks that are read while ranks wait for each other
+  /// Whether that run is to be timed: each as long as something may have changed, and in trials, else one of 32. Clocks that are read while ranks wait for each other
   /// cost a call of 64 KiB up to a twentieth, and one of 16 KiB a seventh.
   bool timed() const noexcept { return timed_; }
   /// How long it took, from when all ranks were there; and, where ranks take turns on the cores, the time from the end of the last run to that of this one (else 0). There a rank is
@@ -46,10 +46,11 @@ class Contest {
   void watch(Duration took, const Record& favourite) noexcept;
 
   static constexpr std::uint32_t kShortest = 3;                  ///< runs of a trial; the first does not count
+  static constexpr std::uint32_t kRivalTrial = 10;               ///< the longest one of the rival: a full record
   static constexpr std::uint32_t kShare = 4;                     ///< but at most one run for so many of the faster side
-  static constexpr std::uint32_t kTimed = 8;                     ///< of so many runs one is timed,
+  static constexpr std::uint32_t kTimed = 32;                    ///< of so many runs one is timed,
   static constexpr std::uint32_t kWatched = 8;                   ///< but so many after one that took long
-  static constexpr std::uint32_t kSoonest = 32, kLatest = 1024;  ///< calls between trials of the slower side
+  static constexpr std::uint32_t kSoonest = 32, kLatest = 2048;  ///< calls between trials of the slower side
   struct Ahead {
     Side side;
     bool timed;

@@ -70,7 +70,7 @@ struct Awaited {
   std::size_t bytes = 0;
 };
 
-/// Calls in which two plans compete (rival.cc), of one kind.
+/// Calls in which two plans compete (rival.cc), or the judge alone opens its buffers, of one kind.
 struct Rivalry {
   engine::Judged next;                     ///< the next of them
   TimePoint ended{};                       ///< the last one, at the judge where ranks take turns on the cores
@@ -82,7 +82,7 @@ struct Known {
   std::shared_ptr<const engine::Prepared> prepared;
   std::vector<std::int64_t> counts, output_counts;  ///< of which the signature has no more than a hash
   const plan::Algorithm* algorithm = nullptr;
-  Rivalry* rivalry = nullptr;  ///< where there is a rival
+  Rivalry* rivalry = nullptr;  ///< where there is a judge
   bool is(const engine::Signature& signature, const Call& call) const noexcept;
 };
 

@@ -208,7 +208,7 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
     Parts layout;
     if (!all || !decide_transport(c, layout, *all).ok()) return {};  // every rank says so itself
     Tuned found = look_for_tuned(c.config, topology_of(c, layout, *all), !all_on_one_host(*all), c.log);
-    add_rules_of_turns(found, c.config, all->size(), processors_of_host(*all), kernels::second_cache_bytes());
+    add_rules_of_one_host(found, c.config, all->size(), processors_of_host(*all), kernels::second_cache_bytes());
     return to_text(found);
   };
   const group::Party party{*parts.store, parts.name, parts.rank, size, c.config.init_timeout, c.clock};

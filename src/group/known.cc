@@ -88,6 +88,15 @@ bool Known::is(const engine::Signature& other, const Call& call) const noexcept 
          std::ranges::equal(output_counts, call.output_counts);
 }
 
+namespace {
+/// Whether a shared plan needs nothing of any other rank than this one.
+bool only_one_opens(const plan::Plan& shared, int rank) {
+  const auto& exposed = shared.exposed;
+  return std::count(exposed.begin(), exposed.end(), 0) == std::ssize(exposed) - 1 &&
+         exposed[static_cast<std::size_t>(rank)] != 0;
+}
+}  // namespace
+
 Result<Known> GroupImpl::find_out(const Pending& p, const engine::Signature& signature) {
   const auto chosen = choose(p);
   if (!chosen) return chosen.status();
@@ -105,11 +114,11 @@ Result<Known> GroupImpl::find_out(const Pending& p, const engine::Signature& sig
   const auto [shared, preferred] = shared_algorithms(p);
   if (shared != nullptr) prepared->shared = bind(*shared);
   if (preferred != nullptr) prepared->preferred = bind(*preferred);
-  if (const plan::Algorithm* rival = rival_algorithm(p)) {
-    prepared->rival = bind(*rival);
-    prepared->judge = judge_of(call);
-    known.rivalry = &rivalry_of(call, prepared->judge);
-  }
+  if (const plan::Algorithm* rival = rival_algorithm(p)) prepared->rival = bind(*rival);
+  prepared->judge = judge_of(call);
+  prepared->judge_opens = p.requested == nullptr && prepared->shared && !prepared->preferred &&
+                          only_one_opens(prepared->shared.plan(), prepared->judge);
+  if (prepared->rival || prepared->judge_opens) known.rivalry = &rivalry_of(call, prepared->judge);
   known.counts.assign(call.counts.begin(), call.counts.end());
   known.output_counts.assign(call.output_counts.begin(), call.output_counts.end());
   known.algorithm = *chosen;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <utility>
 
 #include "group/group_impl.h"
@@ -54,7 +55,7 @@ void GroupImpl::compete(Pending& p, engine::Request& request) {
   Rivalry& rivalry = *p.known->rivalry;
   request.judged = rivalry.next;
   if (ahead) rivalry.next.number++;
-  if (rank() != p.known->prepared->judge) return;
+  if (rank() != p.known->prepared->judge || !p.known->prepared->rival) return;
   group::Contest& contest = rivalry.contests[p.call.input == p.call.output];
   request.rival_runs = (ahead ? contest.now() : contest.choose()) == Side::rival;
   request.rival_runs_next = ahead && contest.next() == Side::rival;
@@ -76,6 +77,10 @@ bool GroupImpl::advance_operation(Pending& p) {
   return moved;
 }
 
+namespace {
+constexpr Duration kUntilHeard = std::chrono::nanoseconds(100);  // a line's way from a core to another one
+}
+
 void GroupImpl::time_run(Pending& p, TimePoint now) {
   using Side = group::Contest::Side;
   const engine::Bound& ran = operation_->runs();
@@ -86,8 +91,13 @@ void GroupImpl::time_run(Pending& p, TimePoint now) {
   const Duration since_last = turns && ended != TimePoint{} ? now - ended : Duration{0};
   if (turns) ended = now;
   group::Contest& contest = *std::exchange(p.contest, nullptr);
-  if ((rival || &ran == &prepared.usual) && contest.timed() && now > p.timed_from)  // shared ones take no part
-    contest.record(rival ? Side::rival : Side::usual, now - p.timed_from, since_last);
+  if ((!rival && &ran != &prepared.usual) || !contest.timed() || now <= p.timed_from)
+    return;  // shared ones take no part
+  Duration took = now - p.timed_from;
+  // The judge of a rooted one ends last, and a copy through the kernel when those who read from the judge have said that they are done. Of stages, where all need
+  // all, the judge knows only that it is done itself.
+  if (!rival && !rooted(p.call.collective)) took += kUntilHeard;
+  contest.record(rival ? Side::rival : Side::usual, took, since_last);
 }
 
 }  // namespace unisono::detail

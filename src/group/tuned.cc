@@ -30,6 +30,19 @@ Tuned parse_tuned(std::string_view text) {
 }
 
 namespace {
+/// Over sockets between ranks on one host, with a core each: a message costs as much as some ten KiB, so fewer of them win for longer than over the links between hosts, of which the built-in
+/// table is (docs/design/0007-between-hosts.md).
+constexpr std::string_view kRulesOfLoopback =
+    "reduce@net[3]:64K-192K=binomial;"
+    "broadcast@net[3]:0-192K=flat,192K-4M=scatter_all_gather;"
+    "broadcast@net[4]:0-384K=binomial;"
+    "broadcast@net[5-8]:0-320K=binomial;"
+    "broadcast@net[9-]:0-160K=binomial;"
+    "all_gather@net[4]:0-512K=circulant;"
+    "reduce_scatter@net[4]:0-512K=circulant;"
+    "all_to_all@net[6-11]:0-96K=bruck;"
+    "all_to_all@net[12-]:0-160K=bruck;";
+
 /// A message costs the cores as much as some 40 KiB, and every round a change of ranks on a core: there trees, which have the fewest messages and leave
 /// most ranks idle, are the fastest for long (docs/design/0007-between-hosts.md), and then whatever waits the least. In shared memory, too, who sends and
 /// leaves does not wait for its turn again, and a round less is worth more than what it copies twice. (Nothing
@@ -56,6 +69,7 @@ constexpr std::string_view kRulesOfTurns =
     "reduce_scatter@net[6]:0-112K=ring;"
     "reduce_scatter@net[5-8]:112K-=ring;"
     "reduce_scatter@net[9-16]:384K-=ring;"
+    "all_to_all@net[32-]:160K-1M=bruck;"
     "scatter@net[3]:0-2M=binomial;"
     "scatter@net[4]:0-8K=binomial;"
     "all_reduce@shm[4-]:0-32K=staged_one_shot;"
@@ -91,6 +105,8 @@ constexpr std::string_view kRulesOfTurnsOnMemory =
     "reduce@shm[4]:32K-=shared;"
     "reduce@shm[5-8]:96K-=shared;"
     "all_gather@shm[3]:128-2K=shared;"
+    "all_gather@shm[6-]:64K-=shared;"
+    "all_gather@shm[6-]:768K-=shared_by_owner;"
     "reduce_scatter@shm[3]:128-2K=shared;"
     "gather@shm[3]:64K-=shared;"
     "gather@shm[4]:128K-=shared;"
@@ -107,9 +123,12 @@ constexpr std::string_view kRulesOfLargeCaches =
     "all_reduce@net[4]:640K-=ring;"
     "all_reduce@net[6]:448K-=ring;"
     "all_reduce@net[7-8]:6M-=binomial;"
+    "all_gather@shm[6-8]:64K-192K=staged;"  // no contest: all wait for its judge's turn
+    "all_gather@shm[9-]:64K-1536K=staged;"
     "gather@shm[3-4]:96K-=staged;"
     "gather@shm[3]:96K-=single_copy;"  // a contest
     "gather@shm[5-]:20K-=staged;"
+    "gather@shm[4-8]:384K-=single_copy;"
     "scatter@shm[3-]:96K-=staged;"
     "scatter@shm[3-]:96K-=single_copy;";
 
@@ -128,12 +147,15 @@ Tuned by_hand(const Config& config, const std::string& topology, const Logger& l
 }
 }  // namespace
 
-void add_rules_of_turns(Tuned& tuned, const Config& config, std::size_t ranks, std::size_t processors,
-                        std::size_t second_cache) {
-  if (config.deterministic || processors == 0 || ranks <= processors) return;
-  std::string rules(kRulesOfTurns);
-  if (second_cache >= kLargeCache) rules.append(kRulesOfLargeCaches);
-  rules.append(kRulesOfTurnsOnMemory);
+void add_rules_of_one_host(Tuned& tuned, const Config& config, std::size_t ranks, std::size_t processors,
+                           std::size_t second_cache) {
+  if (config.deterministic || processors == 0) return;
+  std::string rules(kRulesOfLoopback.substr(0, kRulesOfLoopback.size() - 1));
+  if (ranks > processors) {
+    rules.append(";").append(kRulesOfTurns);
+    if (second_cache >= kLargeCache) rules.append(kRulesOfLargeCaches);
+    rules.append(kRulesOfTurnsOnMemory);
+  }
   tuned.rules.insert(0, tuned.rules.empty() ? "" : ";").insert(0, rules);
 }
 

@@ -21,10 +21,10 @@ struct Tuned {
 std::string to_text(const Tuned& tuned);
 Tuned parse_tuned(std::string_view text);
 
-/// Before all that was measured: what the built-in table does not know of `ranks` that are all on one host and take turns on
-/// fewer `processors`, whose second cache has so many bytes. Nothing where they do not, or where no bit may depend on who is where.
-void add_rules_of_turns(Tuned& tuned, const Config& config, std::size_t ranks, std::size_t processors,
-                        std::size_t second_cache);
+/// Before all that was measured: what the built-in table does not know of `ranks` that are all on one host with so many `processors` (0: they are not), whose second
+/// cache has so many bytes: messages that go over no link, and ranks that take turns. Nothing where no bit may depend on who is where.
+void add_rules_of_one_host(Tuned& tuned, const Config& config, std::size_t ranks, std::size_t processors,
+                           std::size_t second_cache);
 
 /// Looks on the disk. `several_hosts`: there are links to measure. A record that cannot be used is one warning, and none.
 Tuned look_for_tuned(const Config& config, const std::string& topology, bool several_hosts, const Logger& log);

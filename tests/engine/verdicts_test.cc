@@ -14,17 +14,18 @@ namespace unisono::engine::test {
 namespace {
 
 TEST(Verdicts, WhatIsSaidOfOneCallChangesNoOther) {
+  constexpr Verdict kNothing, kRival{.rival = true}, kClosed{.closed = true};
   Verdicts verdicts;
   const Judged gather{Collective::gather, 20, 7};
-  verdicts.give(gather, true);
-  EXPECT_TRUE(verdicts.rival(gather));
+  verdicts.give(gather, {.rival = true, .closed = true});
+  EXPECT_EQ(verdicts.of(gather), (Verdict{.rival = true, .closed = true}));
   for (const Judged& other : {Judged{Collective::gather, 20, 8}, Judged{Collective::gather, 21, 7},
                               Judged{Collective::gather, 63, 7}, Judged{Collective::scatter, 20, 7}})
-    EXPECT_FALSE(verdicts.rival(other));
-  verdicts.give({Collective::gather, 20, 8}, true);
-  verdicts.give({Collective::gather, 20, 9}, false);  // of call 7 nobody asks any more
-  EXPECT_FALSE(verdicts.rival({Collective::gather, 20, 9}));
-  EXPECT_TRUE(verdicts.rival({Collective::gather, 20, 8}));
+    EXPECT_EQ(verdicts.of(other), kNothing);
+  verdicts.give({Collective::gather, 20, 8}, kRival);
+  verdicts.give({Collective::gather, 20, 9}, kClosed);  // of call 7 nobody asks any more
+  EXPECT_EQ(verdicts.of({Collective::gather, 20, 9}), kClosed);
+  EXPECT_EQ(verdicts.of({Collective::gather, 20, 8}), kRival);
 }
 
 constexpr int kScattered = 3, kJudge = 1;

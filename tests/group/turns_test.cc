@@ -1,4 +1,4 @@
-/// The rules of ranks that take turns on the cores, beside the built-in table.
+/// The rules of ranks that are all on one host, of which some take turns on its cores, beside the built-in table.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 plan::Selector selector(std::size_t ranks, std::size_t processors, std::size_t second_cache = 1 << 20) {
   Tuned tuned;
-  add_rules_of_turns(tuned, Config{}, ranks, processors, second_cache);
+  add_rules_of_one_host(tuned, Config{}, ranks, processors, second_cache);
   auto parsed = plan::Selector::parse("", tuned.rules);
   EXPECT_TRUE(parsed.ok()) << parsed.status().message();
   return std::move(parsed).value();
@@ -103,18 +103,24 @@ TEST(RulesOfTurns, AScatterOfManyRanksHasAContestOnlyWhereTheKernelMayWin) {
 
 TEST(RulesOfTurns, TreesOverSocketsWhereFewMessagesCount) {
   const std::tuple<Collective, int, std::int64_t, std::string_view, std::string_view> cases[] = {
-      {Collective::broadcast, 4, 128 << 10, "binomial", "scatter_all_gather"},
+      {Collective::broadcast, 3, 64 << 10, "binomial", "flat"},
+      {Collective::broadcast, 4, 128 << 10, "binomial", "binomial"},
+      {Collective::broadcast, 4, 512 << 10, "binomial", "scatter_all_gather"},
       {Collective::broadcast, 8, 16 << 10, "flat", "binomial"},
-      {Collective::broadcast, 8, 256 << 10, "binomial", "scatter_all_gather"},
+      {Collective::broadcast, 8, 512 << 10, "binomial", "scatter_all_gather"},
       {Collective::reduce, 3, 16 << 20, "binomial", "reduce_scatter_gather"},
       {Collective::reduce, 8, 128 << 10, "binomial", "reduce_scatter_gather"},
-      {Collective::all_gather, 4, 8 << 10, "circulant", "direct"},
+      {Collective::all_gather, 3, 8 << 10, "ring", "direct"},
+      {Collective::all_gather, 4, 8 << 10, "circulant", "circulant"},
       {Collective::all_gather, 6, 8 << 10, "ring", "circulant"},
       {Collective::all_gather, 7, 8 << 10, "circulant", "circulant"},
       {Collective::all_gather, 8, 256 << 10, "ring", "circulant"},
       {Collective::reduce_scatter, 3, 64 << 10, "ring", "direct"},
       {Collective::reduce_scatter, 8, 256 << 10, "ring", "circulant"},
       {Collective::scatter, 3, 64 << 10, "binomial", "linear"},
+      {Collective::all_to_all, 8, 64 << 10, "bruck", "bruck"},
+      {Collective::all_to_all, 8, 256 << 10, "pairwise", "pairwise"},
+      {Collective::all_to_all, 32, 512 << 10, "bruck", "pairwise"},
   };
   for (const auto& [collective, ranks, bytes, in_turns, with_cores] : cases) {
     plan::Question q = question(collective, ranks, bytes);
@@ -122,6 +128,18 @@ TEST(RulesOfTurns, TreesOverSocketsWhereFewMessagesCount) {
     EXPECT_EQ(selector(16, 2).choose(q)->name, in_turns) << name_of(collective) << ", " << ranks << ", " << bytes;
     EXPECT_EQ(selector(16, 16).choose(q)->name, with_cores) << name_of(collective) << ", " << ranks << ", " << bytes;
   }
+}
+
+TEST(RulesOfLoopback, AreNotForLinksBetweenHosts) {
+  plan::Question q = question(Collective::broadcast, 4, 64 << 10);
+  q.one_host = false;
+  EXPECT_EQ(selector(4, 4).choose(q)->name, "binomial");
+  EXPECT_EQ(selector(4, 0).choose(q)->name, "scatter_all_gather") << "0: on several hosts";
+  Config config;
+  config.deterministic = true;
+  Tuned tuned;
+  add_rules_of_one_host(tuned, config, 4, 4, 2 << 20);
+  EXPECT_EQ(tuned.rules, "");
 }
 
 TEST(RulesOfTurns, ARingWhereTheBlocksOfTwoRanksStayInACache) {
@@ -145,8 +163,11 @@ TEST(RulesOfTurns, StagesOrAContestInsteadOfMessagesWhereCachesAreLarge) {
     EXPECT_EQ(chooses(*q, 2 << 20), "staged");
     q->peer_memory = true;
   }
-  EXPECT_EQ(chooses(gather, 2 << 20), "staged");
-  EXPECT_EQ(chooses(scatter, 2 << 20), "single_copy");  // a contest, then
+  EXPECT_EQ(chooses(gather, 2 << 20), "single_copy");  // a contest, then
+  EXPECT_EQ(chooses(scatter, 2 << 20), "single_copy");
+  plan::Question shorter = gather;
+  shorter.bytes = 256 << 10;
+  EXPECT_EQ(chooses(shorter, 2 << 20), "staged");
   for (plan::Question* q : {&gather, &scatter}) {
     q->shared_buffers = q->shared_outputs = true;
     EXPECT_EQ(chooses(*q, 512 << 10), "shared");

@@ -73,7 +73,7 @@ TEST(Selector, AnAllGatherIsByOwnersOnlyWhereAllOutputsAreShared) {
   EXPECT_EQ(s.choose(q)->name, "shared_by_owner");
   q.bytes = 64 << 20;
   q.ranks = 2;
-  EXPECT_EQ(s.choose(q)->name, "shared") << "one output to write to";
+  EXPECT_EQ(s.choose(q)->name, "shared_by_owner") << "its own output is another place than its input";
 }
 
 TEST(Selector, FromFewMessagesToFewBytesOverANetwork) {

@@ -36,12 +36,13 @@ OPENED = (
 )
 
 
-def prepare(role: str, world_size: int) -> str:
-    """Set what the suite reads when it is imported; the name of the back end."""
+def prepare(role: str, world_size: int, folder: str) -> str:
+    """Set what the suite reads when it is imported, its files in `folder`; the name of the back end."""
     name = "unisono" if role == "plugin" else "gloo"
-    folder = tempfile.mkdtemp(prefix="unisono-suite-")
     os.makedirs(os.path.join(folder, "barrier"))
-    os.environ.update(BACKEND=name, WORLD_SIZE=str(world_size), TEMP_DIR=folder, CUDA_VISIBLE_DEVICES="")
+    os.environ.update(BACKEND=name, WORLD_SIZE=str(world_size), CUDA_VISIBLE_DEVICES="")
+    os.environ.update(TEMP_DIR=folder, TMPDIR=folder)
+    tempfile.tempdir = folder
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("DISTRIBUTED_TESTS_DEFAULT_TIMEOUT", "100")
     return name
@@ -148,14 +149,20 @@ class Report(unittest.TestResult):
 
 
 def main() -> int:
-    """Run the tests that match; 1 when one failed."""
+    """What the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--role", choices=ROLES, default="plugin")
     parser.add_argument("--world-size", type=int, default=3)
     parser.add_argument("--output", default="/dev/stdout", help="file for the JSON lines")
     parser.add_argument("patterns", nargs="*", default=["*"], help="names of tests, with * and ?")
     arguments = parser.parse_args()
-    name = prepare(arguments.role, arguments.world_size)
+    with tempfile.TemporaryDirectory(prefix="unisono-suite-") as folder:  # the suite leaves its files behind
+        return run(arguments, folder)
+
+
+def run(arguments: argparse.Namespace, folder: str) -> int:
+    """Run the tests that match, with `folder` for their files; 1 when one failed."""
+    name = prepare(arguments.role, arguments.world_size, folder)
     if arguments.role == "plugin":
         import unisono.torch  # noqa: F401
     if arguments.role == "impersonator":
