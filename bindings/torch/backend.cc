@@ -109,6 +109,7 @@ void Backend::shutdown() {
   try {
     if (options_->global_ranks_in_group.empty()) worlds_->retire(world_);
     group_->destroy();
+    complete(landings_.pending());
   } catch (const Error&) {
     rethrow_translated(describe("unisono: shutdown"));
   }
@@ -185,10 +186,12 @@ Backend::WorkPtr Backend::launch(Operation&& operation, bool async, milliseconds
   operation.call.options.timeout = limit(timeout);
   const std::uint64_t record = note(operation, timeout);
   begin_on_memory(operation, operation.reached(rank_, size_));
+  Flights earlier;
+  if (operation.call.collective == Collective::barrier) earlier = landings_.pending();
   try {
     if (async) {
       const Call call = operation.call;  // its spans keep referring to the operation's vectors, which only change hands
-      return in_flight(std::move(operation), std::move(recording), group_->start(call), record);
+      return in_flight(std::move(operation), std::move(recording), group_->start(call), record, std::move(earlier));
     }
     operation.call.options.interrupted = &python_interrupted;
     group_->run(operation.call);
@@ -199,19 +202,22 @@ Backend::WorkPtr Backend::launch(Operation&& operation, bool async, milliseconds
     rethrow_translated(describe(operation.title));
   }
   worlds_->record()->end(record, true);
+  complete(earlier);
   if (operation.finish) operation.finish();
   recording.end();
   return nullptr;
 }
 
 Backend::WorkPtr Backend::in_flight(Operation&& operation, Recording recording, unisono::Work work,
-                                    std::uint64_t record) {
+                                    std::uint64_t record, Flights earlier) {
   const c10d::OpType type = operation.type;
   std::string what = describe(operation.title);
   work.on_done([kept = worlds_->record(), record, work] { kept->end(record, work.error() == nullptr); });
+  const bool lands = operation.finish != nullptr;
   auto flight = std::make_shared<Flight>(std::move(operation), std::move(recording), std::move(work), std::move(what),
-                                         world_, health_);
+                                         world_, health_, std::move(earlier));
   flight->begin();
+  if (lands) landings_.add(flight);
   return c10::make_intrusive<PendingWork>(rank_, type, getSequenceNumberForGroup(), std::move(flight));
 }
 

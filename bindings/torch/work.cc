@@ -37,11 +37,12 @@ c10d::WorkResult result_of(Failure failure, const std::exception_ptr& error) {
 }  // namespace
 
 Flight::Flight(Operation operation, Recording recording, unisono::Work work, std::string what,
-               std::shared_ptr<World> world, std::shared_ptr<Health> health)
+               std::shared_ptr<World> world, std::shared_ptr<Health> health, Flights earlier)
     : work_(std::move(work)),
       what_(std::move(what)),
       world_(std::move(world)),
       health_(std::move(health)),
+      earlier_(std::move(earlier)),
       outcome_(std::move(operation.outcome)),
       operation_(std::make_unique<Operation>(std::move(operation))),
       recording_(std::move(recording)) {}
@@ -84,6 +85,7 @@ void Flight::let_go(std::shared_ptr<Flight> flight) {
 
 void Flight::settle() {
   if (settled_.load(std::memory_order_acquire)) return;
+  complete(earlier_);  // before our lock: those take theirs, and free tensors
   // Inputs and staging memory can go, but not under the lock: freeing a tensor may need Python's lock, whose holder may be
   // waiting for this one in future().
   std::unique_ptr<Operation> spent;
@@ -184,6 +186,30 @@ void Flight::complete_futures() {
   } catch (const std::exception& e) {
     LOG(ERROR) << what_ << ": a callback of its future raised: " << e.what();
   }
+}
+
+// --- several ---------------------------------------------------------------------------------------------------------
+
+void complete(const Flights& flights) {
+  for (const auto& weak : flights)
+    if (const auto flight = weak.lock()) flight->completed();
+}
+
+void Landings::add(const std::shared_ptr<Flight>& flight) {
+  const std::lock_guard lock(mutex_);
+  if (flights_.size() >= room_) prune();
+  flights_.push_back(flight);
+}
+
+Flights Landings::pending() {
+  const std::lock_guard lock(mutex_);
+  prune();
+  return flights_;
+}
+
+void Landings::prune() {
+  std::erase_if(flights_, [](const auto& weak) { return weak.expired(); });
+  room_ = std::max<std::size_t>(64, 2 * flights_.size());
 }
 
 // --- PendingWork -----------------------------------------------------------------------------------------------------

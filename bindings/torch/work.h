@@ -20,13 +20,19 @@ struct Health {
   std::atomic<Failure> failure{Failure::none};
 };
 
+class Flight;
+/// Some that began earlier. What is gone by now has its results in the user's tensors.
+using Flights = std::vector<std::weak_ptr<Flight>>;
+/// Have the results of those that are done in the user's tensors.
+void complete(const Flights& flights);
+
 /// An operation in flight, and all that must outlive it. Shared by the Work, its futures and unisono's completion.
 /// Thread-safety: any thread.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
-  /// `what`: the operation and its group, for errors. `work` runs already.
+  /// `what`: the operation and its group, for errors. `work` runs already. `earlier`: what is done before it is, and complete when it is.
   Flight(Operation operation, Recording recording, unisono::Work work, std::string what, std::shared_ptr<World> world,
-         std::shared_ptr<Health> health);
+         std::shared_ptr<Health> health, Flights earlier);
 
   /// When the memory is staged: have it copied when the operation is done, whether or not somebody waits. Called once.
   void begin();
@@ -51,6 +57,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::string what_;
   std::shared_ptr<World> world_;
   std::shared_ptr<Health> health_;
+  const Flights earlier_;
   Outcome outcome_;
 
   std::mutex mutex_;  // guards what follows, but for settled_
@@ -61,6 +68,21 @@ class Flight : public std::enable_shared_from_this<Flight> {
   bool watched_ = false;
   c10::intrusive_ptr<c10::ivalue::Future> future_, result_future_;
   std::atomic<bool> settled_{false};
+};
+
+/// The collectives of a back end whose results are copied to the user's tensors when they are done, by whoever comes first: a thread of the executor, or one that waits.
+/// They are done in order, and the copies are not, so a barrier waits for those before it. Thread-safety: any thread.
+class Landings {
+ public:
+  void add(const std::shared_ptr<Flight>& flight);
+  /// All that may not have been copied yet.
+  Flights pending();
+
+ private:
+  void prune();
+  std::mutex mutex_;
+  Flights flights_;
+  std::size_t room_ = 64;  ///< until those that are gone are taken out
 };
 
 class PendingWork final : public c10d::Work {

@@ -14,7 +14,6 @@ import os
 import signal
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -275,17 +274,21 @@ def failures_leave_nothing(folder: str) -> list[tuple[int, int, int]]:
     for attempt in range(5):
         _join(rank, size, folder, f"meet{attempt}")
         net, model = _model()
-        _train(model, rank)
-        if rank == attempt % size:
-            net.in_backward = lambda: _raise("on purpose")
-        text = told(partial(_train, model, rank))
+
+        def train(net: Net = net, model: DistributedDataParallel = model, fails: bool = rank == attempt % size) -> None:
+            _train(model, rank)  # the other may fail while our last step's gradients are on their way
+            if fails:
+                net.in_backward = lambda: _raise("on purpose")
+            _train(model, rank)
+
+        text = told(train)
         if rank == attempt % size:
             assert text == "ValueError: on purpose"
             dist.distributed_c10d._abort_process_group()
         else:
             assert f"rank {attempt % size}" in text, text
             dist.destroy_process_group()
-        del net, model
+        del net, model, train
         counts.append(_counts())
     _join(rank, size, folder, "last")
     return counts

@@ -25,6 +25,7 @@ CASES = [
     cases.futures_of_what_only_the_operation_holds,
     cases.callbacks_may_block,
     cases.dropped_work_goes_on,
+    cases.barriers_complete_what_came_before,
     cases.messages,
     cases.threads_come_and_go,
     cases.groups,

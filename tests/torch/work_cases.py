@@ -136,12 +136,22 @@ def dropped_work_goes_on() -> None:
     t = torch.ones(6, 2).t()  # staged: it arrives although nobody waits for the Work
     dist.all_reduce(t, async_op=True)
     dist.barrier()
-    deadline = threading.Event()
-    for _ in range(3000):
-        if bool((t == n).all()):
-            break
-        deadline.wait(0.01)
     assert (t == n).all(), t
+
+
+def barriers_complete_what_came_before() -> None:
+    """What a program reads behind a barrier is there, though it has waited for nothing else: as with Gloo."""
+    rank, size, count = dist.get_rank(), dist.get_world_size(), 200_000
+    for async_op in (False, True):
+        gathered = [[torch.zeros(count) for _ in range(size)] for _ in range(20)]
+        for i, parts in enumerate(gathered):
+            dist.all_gather(parts, torch.full((count,), float(i + rank + 1)), async_op=True)
+        work: Any = dist.barrier(async_op=async_op)
+        if work is not None:
+            work.wait()
+        for i, parts in reversed(list(enumerate(gathered))):  # the last one is copied last
+            for r, part in enumerate(parts):
+                assert (part == float(i + r + 1)).all(), (i, r)
 
 
 def messages() -> None:
