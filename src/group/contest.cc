@@ -6,7 +6,7 @@
 namespace unisono::group {
 
 namespace {
-constexpr std::uint32_t kFirst = 2;  // runs of each that count before anything is concluded
+constexpr std::uint32_t kFirst = 3;  // runs of each that count before anything is concluded
 
 /// By so much that something must have changed.
 bool much_longer(Duration took, Duration expected) noexcept { return took > expected + expected / 2; }
@@ -30,12 +30,25 @@ void Contest::Record::add(Duration took, Duration between) noexcept {
   typical_between = between == Duration{0} ? Duration{0} : middle(last_between, runs);
 }
 
-Contest::Side Contest::favourite() const noexcept {
+Contest::Times Contest::times() const noexcept {
   const Duration usual = usual_.typical_between, rival = rival_.typical_between;
   const bool known = std::min(usual, rival) > Duration{0};
-  if (known && std::max(usual, rival) - std::min(usual, rival) > std::max(usual, rival) / 8)
-    return rival < usual ? Side::rival : Side::usual;
-  return rival_.typical < usual_.typical ? Side::rival : Side::usual;
+  if (known && std::max(usual, rival) - std::min(usual, rival) > std::max(usual, rival) / 8) return {usual, rival};
+  return {usual_.typical, rival_.typical};
+}
+
+Contest::Side Contest::favourite() const noexcept {
+  const Times t = times();
+  return t.rival < t.usual ? Side::rival : Side::usual;
+}
+
+/// A trial is over. The side that loses is asked less and less often, and soon so if it is far behind: a hundred calls are all that many a program makes.
+void Contest::put_off() noexcept {
+  const auto [usual, rival] = times();
+  const bool far = usual_.runs > 0 && rival_.runs > 0 &&
+                   std::max(usual, rival) - std::min(usual, rival) > std::min(usual, rival) / 4;
+  retry_ = std::min(retry_ * (far ? 4 : 2), kLatest);
+  next_trial_ = 0;
 }
 
 Contest::Side Contest::choose() noexcept {
@@ -55,10 +68,7 @@ Contest::Side Contest::choose() noexcept {
   if (calls_ == next_trial_) of(other) = {};  // what it took long ago says nothing
   const std::uint32_t longest = other == Side::usual ? usual_trial_ : std::min(usual_trial_, kRivalTrial);
   const std::uint32_t runs = std::clamp(retry_ / kShare, kShortest, longest);
-  if (calls_ >= next_trial_ + runs - 1) {  // the last run of this trial; a side that loses is asked less and less often
-    retry_ = std::min(retry_ * 2, kLatest);
-    next_trial_ = 0;
-  }
+  if (calls_ >= next_trial_ + runs - 1) put_off();  // the last run of this trial
   return other;
 }
 

@@ -42,12 +42,17 @@ class Contest {
     void add(Duration took, Duration between) noexcept;
   };
   Record& of(Side side) noexcept { return side == Side::usual ? usual_ : rival_; }
+  struct Times {
+    Duration usual, rival;
+  };
+  Times times() const noexcept;
   Side favourite() const noexcept;
+  void put_off() noexcept;
   void watch(Duration took, const Record& favourite) noexcept;
 
   static constexpr std::uint32_t kShortest = 3;                  ///< runs of a trial; the first does not count
   static constexpr std::uint32_t kRivalTrial = 10;               ///< the longest one of the rival: a full record
-  static constexpr std::uint32_t kShare = 4;                     ///< but at most one run for so many of the faster side
+  static constexpr std::uint32_t kShare = 8;                     ///< but at most one run for so many of the faster side
   static constexpr std::uint32_t kTimed = 32;                    ///< of so many runs one is timed,
   static constexpr std::uint32_t kWatched = 8;                   ///< but so many after one that took long
   static constexpr std::uint32_t kSoonest = 32, kLatest = 2048;  ///< calls between trials of the slower side

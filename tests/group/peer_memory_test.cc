@@ -187,7 +187,7 @@ TEST(Contest, TheUsualSideHasTimeToLearn) {
     }
     return rivals;
   };
-  EXPECT_LE(play_learner(group::Contest(64)), 700);
+  EXPECT_LE(play_learner(group::Contest(64)), 800);
   EXPECT_GE(play_learner(group::Contest()), 5000) << "what the length of trials is for";
 }
 
@@ -195,7 +195,11 @@ TEST(Contest, TheUsualSideHasTimeToLearn) {
 TEST(Contest, TrialsAreShortAtFirst) {
   using std::chrono::microseconds;
   group::Contest contest(64);
-  EXPECT_GE(play(contest, 128, microseconds(300), microseconds(100)), 128 - 30);
+  EXPECT_GE(play(contest, 128, microseconds(300), microseconds(100)), 128 - 12);
+  group::Contest slow_rival(64);
+  EXPECT_LE(play(slow_rival, 128, microseconds(100), microseconds(300)), 12);
+  group::Contest close(64);  // what is nearly as fast costs little to try
+  EXPECT_LE(play(close, 128, microseconds(100), microseconds(110)), 24);
 }
 
 TEST(Contest, ALongTrialOfTheSlowerSideIsRare) {
