@@ -304,6 +304,9 @@ std::unique_ptr<Operation> SimulatedWorld::make(const Scenario& s, int r, Number
   if (random_() % 2 == 0) request.turns = &others_;
   if (r % 2 == 0) ground.least_folded = 1;
   if (r % 3 == 0) ground.network_window = 1 + r % 2;
+  // Likewise who takes himself for one of several on a processor, and lets his neighbours go first.
+  if ((r + static_cast<int>(rank(r).sequence)) % 4 != 0)
+    ground.mates = {.before = r - 1, .after = r + 1 < size() ? r + 1 : -1, .count = 2, .second_cache = 1};
   return std::make_unique<Operation>(std::move(request), ground, ++rank(r).sequence);
 }
 

@@ -98,7 +98,9 @@ TEST(Simulation, ADeathIsBlamedOnTheDead) {
     const int streams = 1 + static_cast<int>(random() % 3);
     SimulatedWorld world(n, {static_cast<std::uint64_t>(seed), partial, delay, streams}, 256);
     const auto list = scenarios(a, n);
-    const Scenario& s = list[random() % list.size()];
+    Scenario s = list[random() % list.size()];
+    // Longer blocks are cut, and then ranks on one processor let each other go first.
+    if (plan::needs_shared_buffers(a.place) && s.counts.empty() && random() % 2 == 0) s.count = 20'000;
     const int victim = static_cast<int>(random() % static_cast<std::uint64_t>(n));
     const int when = static_cast<int>(random() % 400);
     ASSERT_EQ(world.run(s, victim, when), "") << name(a) << ", " << n << " ranks, " << streams << " streams, victim "
