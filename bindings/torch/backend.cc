@@ -186,12 +186,10 @@ Backend::WorkPtr Backend::launch(Operation&& operation, bool async, milliseconds
   operation.call.options.timeout = limit(timeout);
   const std::uint64_t record = note(operation, timeout);
   begin_on_memory(operation, operation.reached(rank_, size_));
-  Flights earlier;
-  if (operation.call.collective == Collective::barrier) earlier = landings_.pending();
   try {
     if (async) {
       const Call call = operation.call;  // its spans keep referring to the operation's vectors, which only change hands
-      return in_flight(std::move(operation), std::move(recording), group_->start(call), record, std::move(earlier));
+      return in_flight(std::move(operation), std::move(recording), group_->start(call), record);
     }
     operation.call.options.interrupted = &python_interrupted;
     group_->run(operation.call);
@@ -202,20 +200,20 @@ Backend::WorkPtr Backend::launch(Operation&& operation, bool async, milliseconds
     rethrow_translated(describe(operation.title));
   }
   worlds_->record()->end(record, true);
-  complete(earlier);
+  complete(operation.earlier);
   if (operation.finish) operation.finish();
   recording.end();
   return nullptr;
 }
 
 Backend::WorkPtr Backend::in_flight(Operation&& operation, Recording recording, unisono::Work work,
-                                    std::uint64_t record, Flights earlier) {
+                                    std::uint64_t record) {
   const c10d::OpType type = operation.type;
   std::string what = describe(operation.title);
   work.on_done([kept = worlds_->record(), record, work] { kept->end(record, work.error() == nullptr); });
   const bool lands = operation.finish != nullptr;
   auto flight = std::make_shared<Flight>(std::move(operation), std::move(recording), std::move(work), std::move(what),
-                                         world_, health_, std::move(earlier));
+                                         world_, health_);
   flight->begin();
   if (lands) landings_.add(flight);
   return c10::make_intrusive<PendingWork>(rank_, type, getSequenceNumberForGroup(), std::move(flight));

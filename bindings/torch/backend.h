@@ -103,8 +103,7 @@ class Backend final : public c10d::Backend {
   WorkPtr launch(Operation&& operation, bool async, milliseconds timeout);
   WorkPtr receive(Tensors& tensors, int src, int tag, const char* title, c10d::OpType type);
   WorkPtr message(Operation operation, int peer, const std::function<unisono::Work(const unisono::Options&)>& begin);
-  WorkPtr in_flight(Operation&& operation, Recording recording, unisono::Work work, std::uint64_t record,
-                    Flights earlier = {});
+  WorkPtr in_flight(Operation&& operation, Recording recording, unisono::Work work, std::uint64_t record);
   /// Say that a collective, or a message, on the operation's memory begins (adoption.h). `reached`: whether others reach what is read, and what is
   /// written, when that is shared.
   void begin_on_memory(Operation& operation, std::pair<bool, bool> reached);

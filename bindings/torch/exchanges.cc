@@ -91,6 +91,7 @@ Backend::WorkPtr Backend::barrier(const c10d::BarrierOptions& opts) {
   // Behind all that was enqueued before it: collectives of a group run one after the other.
   Operation o(OpType::BARRIER, "unisono:barrier");
   o.call.collective = Collective::barrier;
+  o.earlier = landings_.pending();
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 

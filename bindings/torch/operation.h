@@ -15,6 +15,10 @@
 
 namespace unisono::torch_backend {
 
+class Flight;
+/// Operations in flight. What is gone by now has its results in the user's tensors.
+using Flights = std::vector<std::weak_ptr<Flight>>;
+
 /// What a future holds: a list of tensors, or (all_gather, gather) a list of lists.
 struct Outcome {
   std::vector<std::vector<at::Tensor>> tensors;
@@ -34,6 +38,7 @@ struct Operation {
   Outcome outcome;                                  ///< what the future holds
   std::array<std::shared_ptr<void>, 2> begun;       ///< that an operation on this memory is under way (adoption.h)
   std::function<void()> finish;  ///< after success: from the landing to the user's tensors. May be empty
+  Flights earlier;               ///< of a barrier: what is done before it is, and complete when it is
 
   /// What is sent: packed memory.
   void read(at::Tensor packed) {

@@ -37,12 +37,12 @@ c10d::WorkResult result_of(Failure failure, const std::exception_ptr& error) {
 }  // namespace
 
 Flight::Flight(Operation operation, Recording recording, unisono::Work work, std::string what,
-               std::shared_ptr<World> world, std::shared_ptr<Health> health, Flights earlier)
+               std::shared_ptr<World> world, std::shared_ptr<Health> health)
     : work_(std::move(work)),
       what_(std::move(what)),
       world_(std::move(world)),
       health_(std::move(health)),
-      earlier_(std::move(earlier)),
+      earlier_(std::move(operation.earlier)),
       outcome_(std::move(operation.outcome)),
       operation_(std::make_unique<Operation>(std::move(operation))),
       recording_(std::move(recording)) {}

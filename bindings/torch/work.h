@@ -20,9 +20,6 @@ struct Health {
   std::atomic<Failure> failure{Failure::none};
 };
 
-class Flight;
-/// Some that began earlier. What is gone by now has its results in the user's tensors.
-using Flights = std::vector<std::weak_ptr<Flight>>;
 /// Have the results of those that are done in the user's tensors.
 void complete(const Flights& flights);
 
@@ -30,9 +27,9 @@ void complete(const Flights& flights);
 /// Thread-safety: any thread.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
-  /// `what`: the operation and its group, for errors. `work` runs already. `earlier`: what is done before it is, and complete when it is.
+  /// `what`: the operation and its group, for errors. `work` runs already.
   Flight(Operation operation, Recording recording, unisono::Work work, std::string what, std::shared_ptr<World> world,
-         std::shared_ptr<Health> health, Flights earlier);
+         std::shared_ptr<Health> health);
 
   /// When the memory is staged: have it copied when the operation is done, whether or not somebody waits. Called once.
   void begin();
@@ -70,8 +67,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::atomic<bool> settled_{false};
 };
 
-/// The collectives of a back end whose results are copied to the user's tensors when they are done, by whoever comes first: a thread of the executor, or one that waits.
-/// They are done in order, and the copies are not, so a barrier waits for those before it. Thread-safety: any thread.
+/// The operations of a back end whose results are copied to the user's tensors when they are done, by whoever comes first: a thread of the executor, or one that waits.
+/// Collectives are done in order, and the copies are not, so a barrier waits for those before it. Thread-safety: any thread.
 class Landings {
  public:
   void add(const std::shared_ptr<Flight>& flight);

@@ -41,7 +41,7 @@ constexpr std::string_view kRulesOfLoopback =
     "all_gather@net[4]:0-512K=circulant;"
     "reduce_scatter@net[4]:0-512K=circulant;"
     "all_to_all@net[6-11]:0-96K=bruck;"
-    "all_to_all@net[12-]:0-160K=bruck;";
+    "all_to_all@net[12-]:0-160K=bruck";
 
 /// A message costs the cores as much as some 40 KiB, and every round a change of ranks on a core: there trees, which have the fewest messages and leave
 /// most ranks idle, are the fastest for long (docs/design/0007-between-hosts.md), and then whatever waits the least. In shared memory, too, who sends and
@@ -150,7 +150,7 @@ Tuned by_hand(const Config& config, const std::string& topology, const Logger& l
 void add_rules_of_one_host(Tuned& tuned, const Config& config, std::size_t ranks, std::size_t processors,
                            std::size_t second_cache) {
   if (config.deterministic || processors == 0) return;
-  std::string rules(kRulesOfLoopback.substr(0, kRulesOfLoopback.size() - 1));
+  std::string rules(kRulesOfLoopback);
   if (ranks > processors) {
     rules.append(";").append(kRulesOfTurns);
     if (second_cache >= kLargeCache) rules.append(kRulesOfLargeCaches);

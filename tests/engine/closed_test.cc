@@ -63,6 +63,7 @@ class Gathers {
     operation_[r]->start(std::move(request), number + 1);
   }
   Operation& operation(int r) { return *operation_[r]; }
+  std::span<const std::unique_ptr<Operation>> operations() const { return operation_; }
   bool is_right(std::uint64_t number) const {
     for (std::size_t i = 0; i < private_.size(); i++)
       if (out_[i] != value(static_cast<int>(i / kGathered), number, i % kGathered)) return false;
@@ -141,22 +142,16 @@ TEST(Closed, AllRanksRunTheSame) {
     while (open.size() <= kCalls) open.insert(open.end(), 1 + random() % 20, random() % 2 == 0);
     Gathers gathers(seed % 2 == 0);
     std::vector<std::string> ran(kCalls);
-    std::uint64_t at[kGathering] = {};
-    for (int r = 0; r < kGathering; r++) gathers.start(r, 0, open[0]);
-    for (int turn = 0; turn < 1'000'000 && (at[0] < kCalls || at[1] < kCalls || at[2] < kCalls); turn++) {
-      const auto r = static_cast<int>(random() % 7 % kGathering);  // not all alike
-      if (at[r] == kCalls) continue;
-      Operation& operation = gathers.operation(r);
-      operation.advance();
-      if (!operation.done()) continue;
+    const auto start = [&](int r, std::uint64_t call) { gathers.start(r, call, open[call]); };
+    const auto ended = [&](int r, std::uint64_t call) {
+      const Operation& operation = gathers.operation(r);
       ASSERT_TRUE(operation.status().ok()) << operation.status().message();
-      std::string& name = ran[at[r]];
-      if (name.empty()) name = operation.algorithm();
-      ASSERT_EQ(operation.algorithm(), name) << "rank " << r << ", call " << at[r];
-      ASSERT_TRUE(r != kGatherer || gathers.is_right(at[r])) << "call " << at[r];
-      if (++at[r] < kCalls) gathers.start(r, at[r], open[at[r]]);
-    }
-    for (const std::uint64_t calls : at) ASSERT_EQ(calls, kCalls) << "it hangs";
+      if (ran[call].empty()) ran[call] = operation.algorithm();
+      ASSERT_EQ(operation.algorithm(), ran[call]) << "rank " << r << ", call " << call;
+      ASSERT_TRUE(r != kGatherer || gathers.is_right(call)) << "call " << call;
+    };
+    ASSERT_TRUE(play_calls(gathers.operations(), kCalls, random, start, ended)) << "it hangs";
+    if (HasFatalFailure()) return;
     EXPECT_GT(std::count(ran.begin(), ran.end(), "shared"), 20);
   }
 }

@@ -2,11 +2,14 @@
 /// All ranks of a group in one thread, in virtual time, over the in-process transport made faulty on purpose: every run is a
 /// function of its seed.
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <memory_resource>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -94,5 +97,28 @@ class SimulatedWorld {
   Others others_{*this};
   int dead_ = -1;  ///< the rank that was killed
 };
+
+/// Lets each rank go from call to call as soon as it can, some more often than others, so that anybody may be ahead: `start(r, number)` begins a call on rank r, `ended(r, number)`
+/// looks at what became of it. False when not all ranks have ended all of `calls` after very many turns: it hangs.
+template <class Start, class Ended>
+bool play_calls(std::span<const std::unique_ptr<Operation>> ranks, std::uint64_t calls, std::mt19937& random,
+                const Start& start, const Ended& ended) {
+  std::vector<std::uint64_t> at(ranks.size());
+  std::size_t through = 0;
+  for (std::size_t r = 0; r < ranks.size(); r++) start(static_cast<int>(r), 0);
+  for (int turn = 0; turn < 1'000'000 && through < ranks.size(); turn++) {
+    const std::size_t r = random() % 7 % ranks.size();
+    if (at[r] == calls) continue;
+    ranks[r]->advance();
+    if (!ranks[r]->done()) continue;
+    ended(static_cast<int>(r), at[r]);
+    if (::testing::Test::HasFatalFailure()) return true;  // it has been said
+    if (++at[r] < calls)
+      start(static_cast<int>(r), at[r]);
+    else
+      through++;
+  }
+  return through == ranks.size();
+}
 
 }  // namespace unisono::engine::test

@@ -65,6 +65,7 @@ class Scatters {
     operation_[r]->start(std::move(request), number + 1);
   }
   Operation& operation(int r) { return *operation_[r]; }
+  std::span<const std::unique_ptr<Operation>> operations() const { return operation_; }
   bool is_right(int r) const {
     return std::memcmp(out_[r].data(), in_.data() + r * kScatteredBytes, kScatteredBytes) == 0;
   }
@@ -84,20 +85,15 @@ TEST(Verdicts, AllRanksRunWhatTheJudgeHasSaidOneCallAhead) {
     std::vector<bool> rival(kCalls + 1);
     for (std::size_t i = 0; i < rival.size(); i++) rival[i] = random() % 2 != 0;
     Scatters scatters;
-    std::uint64_t at[kScattered] = {};
-    for (int r = 0; r < kScattered; r++) scatters.start(r, 0, rival[0], rival[1]);
-    for (int turn = 0; turn < 1'000'000 && (at[0] < kCalls || at[1] < kCalls || at[2] < kCalls); turn++) {
-      const auto r = static_cast<int>(random() % 7 % kScattered);  // not all alike
-      if (at[r] == kCalls) continue;
-      Operation& operation = scatters.operation(r);
-      operation.advance();
-      if (!operation.done()) continue;
+    const auto start = [&](int r, std::uint64_t call) { scatters.start(r, call, rival[call], rival[call + 1]); };
+    const auto ended = [&](int r, std::uint64_t call) {
+      const Operation& operation = scatters.operation(r);
       ASSERT_TRUE(operation.status().ok()) << operation.status().message();
-      ASSERT_EQ(operation.algorithm(), rival[at[r]] ? "single_copy" : "staged") << "rank " << r << ", call " << at[r];
-      ASSERT_TRUE(scatters.is_right(r)) << "rank " << r << ", call " << at[r];
-      if (++at[r] < kCalls) scatters.start(r, at[r], rival[at[r]], rival[at[r] + 1]);
-    }
-    for (const std::uint64_t calls : at) ASSERT_EQ(calls, kCalls) << "it hangs";
+      ASSERT_EQ(operation.algorithm(), rival[call] ? "single_copy" : "staged") << "rank " << r << ", call " << call;
+      ASSERT_TRUE(scatters.is_right(r)) << "rank " << r << ", call " << call;
+    };
+    ASSERT_TRUE(play_calls(scatters.operations(), kCalls, random, start, ended)) << "it hangs";
+    if (HasFatalFailure()) return;
   }
 }
 
