@@ -39,9 +39,9 @@ struct UNISONO_API Config {
   bool deterministic =
       false;  ///< UNISONO_DETERMINISTIC=1: the bits of a reduction depend on nothing but the ranks' values: not on size,
   ///< buckets, or who shares a host with whom (every element is one left fold in rank order). Rank 0's counts
-  bool peer_memory =
-      true;  ///< UNISONO_PEER_MEMORY=0: do not read other processes' memory (process_vm_readv) where the kernel
-             ///< would allow it; one rank's no is everybody's
+  /// UNISONO_PEER_MEMORY=0: do not read other processes' memory, nor write to what they wait for (process_vm_readv, process_vm_writev), where the kernel
+  /// would allow it; one rank's no is everybody's.
+  bool peer_memory = true;
   /// UNISONO_SHARE_MEMORY=0: leave memory private that large collectives and messages inside a host come back to. Otherwise its pages are exchanged, where it is, for
   /// shared ones, where that is safe (docs/design/0012-memory-that-comes-back.md): then they copy nothing. Every rank for itself.
   bool share_memory = true;

@@ -60,6 +60,18 @@ int turn_of(const plan::Plan& plan, const std::vector<std::uint32_t>& lane) {
   return op == plan::OpCode::recv ? 0 : op == plan::OpCode::send ? 2 : 1;
 }
 
+/// The one step that copies from a peer's input; -1: none, or several.
+std::int32_t only_get(const plan::Plan& plan) {
+  std::int32_t found = -1;
+  for (std::uint32_t i = 0; i < plan.steps.size(); i++) {
+    const plan::Step& s = plan.steps[i];
+    if (s.op != plan::OpCode::get || plan.src(s)[0].space != plan::Space::peer_in) continue;
+    if (found >= 0 || plan.dst(s)[0].count != 1) return -1;
+    found = static_cast<std::int32_t>(i);
+  }
+  return found;
+}
+
 }  // namespace
 
 Compiled compile(plan::Plan plan) {
@@ -82,6 +94,7 @@ Compiled compile(plan::Plan plan) {
     c.ordinals[i] = static_cast<std::uint32_t>(s.channel) << 20 | counts[{s.op, s.peer, s.channel}]++;
     if (s.op == plan::OpCode::send) sends_to.insert(s.peer);
   }
+  c.only_get = only_get(plan);
   c.exchanges = plan.shape.ranks == 2 && !plan.stage_extent.empty() && !c.returns && !rooted(plan.collective);
   for (std::uint16_t lane = 0; lane < plan.lanes; lane++) {
     c.turns.push_back(lane);

@@ -26,6 +26,7 @@ struct Compiled {
   std::vector<std::uint32_t> straight;
   std::uint32_t opening = 0;  ///< so many steps at its beginning may be done in the opposite order (plan::opening)
   std::int32_t joint_reduction = -1;   ///< of a joint plan: the step that others do a part of; -1: it has copies
+  std::int32_t only_get = -1;          ///< the one step that copies from a peer's input; -1: none, or several
   std::vector<Folding> foldings;       ///< by step; empty when there is none
   std::vector<std::int32_t> sends_to;  ///< ranks that this rank sends to, ascending
   /// Sums go back where operands lay, on other ranks' stages: who writes there next has just read there, so nobody waits for lines, and all of it goes

@@ -152,15 +152,22 @@ void Domain::announce(std::uint64_t sequence, const Signature& signature, std::s
   untold_ = true;
 }
 
+namespace {
+/// It is nobody's but its owner's until the sequence number is there.
+void fill_in(JointRecord& record, std::uint64_t bytes, std::uint64_t slice) noexcept {
+  record.bytes = bytes;
+  record.slice = slice;
+  record.owner_in_front = 1;
+  record.finished.store(0, std::memory_order_relaxed);
+  record.claims.store(0, std::memory_order_relaxed);
+}
+}  // namespace
+
 JointRecord& Domain::offer(std::uint64_t sequence, const Offer& what) noexcept {
   // Nobody looks at it for the operation before the last one any more: whoever has begun the last one has ended that.
   OfferedWork& offered = own_->offered[sequence & 1];
   offered.offer = what;
-  offered.work.bytes = what.bytes;
-  offered.work.slice = what.slice;
-  offered.work.owner_in_front = 1;
-  offered.work.finished.store(0, std::memory_order_relaxed);
-  offered.work.claims.store(0, std::memory_order_relaxed);
+  fill_in(offered.work, what.bytes, what.slice);
   offered.sequence.store(sequence, std::memory_order_seq_cst);
   what.partner == Offer::kAnyone ? wake_all() : wake(what.partner);
   return offered.work;
@@ -170,9 +177,32 @@ OfferedWork* Domain::offered(int q, std::uint64_t sequence) noexcept {
   const OfferedWork& there = control_[q]->offered[sequence & 1];
   if (there.sequence.load(std::memory_order_acquire) != sequence) return nullptr;
   if (there.offer.partner != rank_ && there.offer.partner != Offer::kAnyone) return nullptr;
-  const auto within = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&there) -
-                                                 reinterpret_cast<const std::byte*>(control_[q]));
-  return reinterpret_cast<OfferedWork*>(buffer(q, control_offsets_[q] + within, sizeof(OfferedWork), true));
+  return writable(q, there);
+}
+
+JointRecord& Domain::offer_get(std::uint64_t sequence, int partner, std::byte* to, std::uint64_t from,
+                               std::uint64_t bytes, std::uint64_t slice) noexcept {
+  OfferedGet& offered = own_->get[sequence & 1];
+  offered.partner = partner;
+  offered.from = from;
+  for (std::uint64_t at = 0, k = 0; at < bytes; at += slice, k++) {
+    offered.to[k].address.store(reinterpret_cast<std::uintptr_t>(to) + at, std::memory_order_relaxed);
+    offered.to[k].bytes.store(std::min(slice, bytes - at), std::memory_order_relaxed);
+  }
+  fill_in(offered.work, bytes, slice);
+  offered.sequence.store(sequence, std::memory_order_seq_cst);
+  wake(partner);
+  return offered.work;
+}
+
+OfferedGet* Domain::offered_get(int q, std::uint64_t sequence) noexcept {
+  const OfferedGet& there = control_[q]->get[sequence & 1];
+  if (there.sequence.load(std::memory_order_acquire) != sequence || there.partner != rank_) return nullptr;
+  return writable(q, there);
+}
+
+void Domain::take_back_get(std::uint64_t sequence) noexcept {
+  for (transport::Area& area : own_->get[sequence & 1].to) area.bytes.store(0, std::memory_order_seq_cst);
 }
 
 void Domain::give_up(std::uint64_t sequence) noexcept {

@@ -75,9 +75,20 @@ struct alignas(64) OfferedWork {
   alignas(64) JointRecord work;  ///< changed by all
 };
 
+/// A block that the rank gets from the input of a partner, through the kernel. The partner may write a part of it to the rank's memory. Two of them are used in turn, too.
+struct OfferedGet {
+  static constexpr std::size_t kMostSlices = 32;
+  std::atomic<std::uint64_t> sequence{0};
+  std::int32_t partner = 0;
+  std::uint64_t from = 0;           ///< bytes behind where the partner's input begins
+  transport::Area to[kMostSlices];  ///< where each slice is to come
+  alignas(64) JointRecord work;
+};
+
 struct ControlBlock {
   Line line[2];
   OfferedWork offered[2];
+  OfferedGet get[2];
   Counter channel[kChannels];
   Counter done;
   Counter helps;  ///< 1 + the rank of whose offered reduction this rank does a piece; 0: of nobody's
@@ -199,6 +210,12 @@ class Domain final : private StageHolder {
   JointRecord& offer(std::uint64_t sequence, const Offer& what) noexcept;
   /// What rank q has offered to this rank, or to all, in the operation; nullptr: nothing yet, or it cannot be mapped.
   OfferedWork* offered(int q, std::uint64_t sequence) noexcept;
+  /// The same for what this rank gets to `to`, `bytes` in slices of `slice`, from `from` bytes behind where the input of `partner` begins.
+  JointRecord& offer_get(std::uint64_t sequence, int partner, std::byte* to, std::uint64_t from, std::uint64_t bytes,
+                         std::uint64_t slice) noexcept;
+  OfferedGet* offered_get(int q, std::uint64_t sequence) noexcept;
+  /// What has not begun to be written is not written any more, not even by who was stopped just before that.
+  void take_back_get(std::uint64_t sequence) noexcept;
   /// Rank q may wait for the end of one.
   void wake(int q) noexcept { views_[q]->wake(); }
   /// This rank is at a piece of rank q's reduction; -1: it is not any more.
@@ -246,6 +263,11 @@ class Domain final : private StageHolder {
   int read_peer(int q, std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
     return views_[q]->read_memory(to, from, bytes);
   }
+  /// Copies to the memory of rank q, as SharedView has it; whether that is allowed.
+  int write_peer(int q, std::span<const transport::Area> to, const std::byte* from, std::size_t bytes) noexcept {
+    return views_[q]->write_memory(to, from, bytes);
+  }
+  bool writes_to(int q) const noexcept { return views_[q]->writes_memory(); }
 
   // --- stages -------------------------------------------------------------------------------------------------------
   /// Bytes of a stage; the same on all ranks.
@@ -286,6 +308,13 @@ class Domain final : private StageHolder {
   void wake_all() noexcept;
   bool read_by_all(const Stage& stage) const noexcept override;
   bool begun_by_all(const Stage& stage) const noexcept override;
+  /// Of rank q's control block, here, for writing; nullptr when it cannot be mapped.
+  template <class Record>
+  Record* writable(int q, const Record& there) noexcept {
+    const auto within = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&there) -
+                                                   reinterpret_cast<const std::byte*>(control_[q]));
+    return reinterpret_cast<Record*>(buffer(q, control_offsets_[q] + within, sizeof(Record), true));
+  }
 
   StagePool& stages_;
   transport::SharedSegment& segment_;

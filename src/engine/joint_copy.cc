@@ -25,16 +25,11 @@ void JointCopy::open(const std::byte* from, std::byte* to, std::uint64_t room, b
 }
 
 bool JointCopy::copy(std::uint64_t most, FasterWay& ways) noexcept {
-  std::uint64_t done = 0;
-  while (done < most) {
-    const auto piece = claim(1);
-    if (!piece) break;
-    const std::uint64_t end = std::min(piece->at + piece->bytes, room_);
-    if (piece->at < end) engine::copy(to_ + piece->at, from_ + piece->at, end - piece->at, around_, ways);
-    finish(*piece);
-    done += piece->bytes;
-  }
-  return done > 0;
+  return move(most, 1, [&](const Piece& piece) {
+    const std::uint64_t end = std::min(piece.at + piece.bytes, room_);
+    if (piece.at < end) engine::copy(to_ + piece.at, from_ + piece.at, end - piece.at, around_, ways);
+    return true;
+  });
 }
 
 }  // namespace unisono::engine

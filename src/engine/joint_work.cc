@@ -26,7 +26,7 @@ JointWork::JointWork(JointRecord& record, Side side) noexcept
       side_(side),
       in_front_((side == Side::owner) == (record.owner_in_front != 0)),
       bytes_(record.bytes),
-      slice_(record.slice),
+      slice_(std::max<std::uint64_t>(record.slice, 1)),
       slices_((bytes_ + slice_ - 1) / slice_) {}
 
 std::optional<JointWork::Piece> JointWork::claim(std::uint64_t most) noexcept {

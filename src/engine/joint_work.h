@@ -37,6 +37,8 @@ class JointWork {
   JointWork(JointRecord& record, Side side) noexcept;
 
   std::uint64_t bytes() const noexcept { return bytes_; }
+  std::uint64_t slice() const noexcept { return slice_; }
+  std::uint64_t slices() const noexcept { return slices_; }
   /// What this side is to do next, at most so many slices and at least one; nothing where all is claimed, or somebody has stopped. Of many slices that are
   /// left it is several, but never so many that the others would wait long for them in the end.
   std::optional<Piece> claim(std::uint64_t most) noexcept;

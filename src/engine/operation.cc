@@ -79,6 +79,7 @@ void Operation::prepare() {
   const bool joint = plan().joint && !reads_peers_;
   const std::int32_t reduction = bound_->compiled->joint_reduction;
   joint_copies_ = joint && reduction < 0;
+  joint_gets_ = reads_peers_ && rooted(plan().collective);
   // What lies in caches lies in its owner's: helpers would save nothing there (docs/design/0004).
   joint_reduction_ = joint && reduction >= 0 && beyond_caches_ ? &plan().steps[reduction] : nullptr;
   auto scratch = static_cast<std::size_t>(scratch_stride_) * plan().scratch_extent.size() * slots_.size();

@@ -208,6 +208,10 @@ class Operation final : public Running {
   bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);
   bool offer(const Slot& slot, const plan::Step& step);
   Done run_offered();
+  bool offer_get(std::uint32_t index, std::byte* to, const Part& from);
+  Done run_get();
+  bool help_get(int q);
+  bool only_waits(int q) const;
   bool help(const Slot& slot, int q);
   bool help_copy(int q);
   Done run_joint_reduction(const Slot& slot);
@@ -256,11 +260,17 @@ class Operation final : public Running {
   bool backwards_ = false;
   int precedence_ = 0;                           ///< for so many looks yet a mate may go first
   bool joint_copies_ = false;                    ///< of the plan that runs: ranks help each other with copies,
+  bool joint_gets_ = false;                      ///< with such as go through the kernel,
   const plan::Step* joint_reduction_ = nullptr;  ///< or with this one
   std::optional<JointCopy> offered_, helping_;   ///< of this rank's copies, and of rank helped_'s
   int helper_ = -1, helped_ = -1;                ///< who may do a part of the former
-  std::optional<JointWork> reducing_;            ///< this rank's reduction
-  bool patient_ = true;                          ///< waits for a stage that peers still read
+  std::byte* get_to_ = nullptr;          ///< where they go through the kernel: what this rank has offered comes here,
+  Part get_from_{};                      ///< from there,
+  OfferedGet* put_to_ = nullptr;         ///< and what it helps with goes there,
+  const std::byte* put_from_ = nullptr;  ///< from here
+  bool gets_alone_ = false;              ///< this rank's memory has turned out to be such as the helper cannot write to
+  std::optional<JointWork> reducing_;    ///< this rank's reduction
+  bool patient_ = true;                  ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;
   bool uncut_ = false;        ///< runs as actions
   bool straight_ = false;     ///< its messages are to be looked for (Compiled::straight)

@@ -29,7 +29,7 @@ bool Operation::offer(const Slot& slot, const Step& step) {
   const Ref& s = plan().src(step)[0];
   const bool put = d.space == Space::peer_out && s.space == Space::in;
   const bool get = s.space == Space::peer_in && d.space == Space::out;
-  if (reads_peers_ || (!put && !get) || d.count != 1) return false;
+  if ((!put && !get) || d.count != 1) return false;
   const Part to = part(slot, d, d.first), from = part(slot, s, s.first);
   const std::size_t bytes = std::min(to.bytes, from.bytes);
   // Where this rank's buffer is not in its segment nobody else can get at it.
@@ -53,6 +53,7 @@ bool Operation::offer(const Slot& slot, const Step& step) {
 
 /// The copy that was offered. Nothing is done while the other is at what is left.
 Operation::Done Operation::run_offered() {
+  if (joint_gets_) return run_get();
   const bool any = offered_->copy(kPiece, copies_);
   if (!offered_->all_finished()) return any ? Done::some : Done::nothing;
   offered_.reset();
@@ -64,6 +65,7 @@ Operation::Done Operation::run_offered() {
 /// While this rank waits for rank q it does a part of what q has to do, or of what others have; whether there was anything.
 bool Operation::help(const Slot& slot, int q) {
   if (joint_copies_) return help_copy(q);
+  if (joint_gets_) return help_get(q);
   if (joint_reduction_ == nullptr) return false;
   for (int k = 0; k < ground_.size; k++)
     if (help_reduction(slot, (q + k) % ground_.size)) return true;

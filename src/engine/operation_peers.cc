@@ -236,8 +236,10 @@ bool Operation::let_go(const std::vector<bool>& gone) {
   if (ground_.domain == nullptr || !announced_) return true;
   Domain& domain = *ground_.domain;
   domain.give_up(sequence_);
-  if (offered_) {  // whoever helps is through with its slice soon
+  // Whoever helps is through with its slice soon; if it is stopped just before it writes to private memory, it will find nothing to write to.
+  if (offered_) {
     offered_->stop();
+    domain.take_back_get(sequence_);
     const bool ended = helper_ < static_cast<int>(gone.size()) && gone[helper_];
     if (!ended && !offered_->quiet()) return false;
   }

@@ -179,7 +179,9 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
       now = next_stretch(bytes);
       if (now.bytes == 0) continue;
       if (now.bytes > kBrief) tell();
-      if (plan.joint && steps.size() == 1 && piece_.at == 0 && offer(slot, step)) return run_offered();
+      const bool whole = steps.size() == 1 && piece_.at == 0;
+      if (whole && joint_copies_ && offer(slot, step)) return run_offered();
+      if (whole && joint_gets_ && offer_get(index, to.data, from)) return run_offered();
       if (from.peer < 0 && d.space == Space::stage && !to_and_fro())
         ground_.domain->stores().copy(to.data + now.at, from.data + now.at, now.bytes);
       else if (from.peer < 0 && (s.space == Space::stage || d.space == Space::stage))

@@ -88,8 +88,8 @@ void share_root(PlanBuilder& b, std::uint8_t exposed);
 void share_all_but_root(PlanBuilder& b, std::uint8_t exposed);
 /// `shared`, a shared plan that only reads others' buffers, for buffers anywhere, under the name single_copy: the ranks read each other's memory
 /// through the kernel, so that every byte is copied once and not twice, and no line is handed to and fro between the caches of two
-/// cores. It wins where these cores share no cache, or the data lie in memory; a page costs the kernel about as much as its copy. Nobody
-/// writes to another's memory: whoever fails may have its buffers back at once.
+/// cores. It wins where these cores share no cache, or the data lie in memory; a page costs the kernel about as much as its copy. Who
+/// waits for a rank that gets a long block from it may write a part of that to the rank's memory (engine/operation_get.cc): a plan does not see that.
 Plan single_copy_of(Plan shared);
 /// Waits for the signal of every other rank, starting at the one before.
 void wait_for_others(PlanBuilder& b, std::uint16_t channel);

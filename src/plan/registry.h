@@ -15,7 +15,7 @@ namespace unisono::plan {
 /// `shared_memory` uses stages (all ranks on one host); `shared_buffers` the callers' buffers themselves, which must lie in
 /// memory that unisono allocated (Group::allocate), as far as others touch them; `shared_outputs` likewise, for a collective that has a
 /// shared_buffers algorithm, too, which needs no outputs and runs where not all of them lie there; `peer_memory` the callers' buffers
-/// wherever they lie, but only reads them (process_vm_readv, where the kernel allows it); `several_hosts` uses send and recv, and looks at who shares a host with whom
+/// wherever they lie, but only reads others' (process_vm_readv, where the kernel allows it); `several_hosts` uses send and recv, and looks at who shares a host with whom
 /// (Shape::hosts): it needs several hosts, some of them with several ranks; `several_nodes` uses stages, and looks at who shares a NUMA
 /// node with whom (Shape::nodes): it needs one host, several nodes, and several ranks on some of them.
 enum class Place : std::uint8_t {

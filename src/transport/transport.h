@@ -5,6 +5,7 @@
 /// Nothing here blocks. Nothing here throws: the engine calls it in loops. Unless said otherwise an object is used by one
 /// thread at a time (the engine holds its I/O lock); different objects by different threads.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,6 +35,11 @@ struct Io {
 using ConstPart = std::span<const std::byte>;
 using MutablePart = std::span<std::byte>;
 
+/// Memory of a process, as the kernel has it (iovec): 0 bytes are none.
+struct Area {
+  std::atomic<std::uint64_t> address{0}, bytes{0};
+};
+
 /// Memory of another process (or thread) on this host, mapped read-only here: single writer, many readers. Buffers that their
 /// owner opens for a while are the exception, and stages to which sums are returned, through writable().
 /// Offsets and lengths come from the peer and are not trusted: at() checks them.
@@ -51,6 +57,11 @@ class SharedView {
   virtual bool reads_memory() const noexcept = 0;
   /// Copies `bytes` from the peer's address `from` to `to`; 0, or an errno (ESRCH: the peer has ended). Only what the peer has announced. Any thread.
   virtual int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept = 0;
+  /// Whether this process may write to it (likewise). Any thread.
+  virtual bool writes_memory() const noexcept = 0;
+  /// Copies from `from` to `areas` of the peer's memory, one behind the other; 0, or an errno (EFAULT also when less than `bytes` was copied). `areas` is looked at when it begins: what a peer offers lies
+  /// where the peer can take it back. Any thread.
+  virtual int write_memory(std::span<const Area> areas, const std::byte* from, std::size_t bytes) noexcept = 0;
   /// The peer's address of what lies at `offset` in its segment. Any thread.
   virtual std::uint64_t address_of(std::uint64_t offset) const noexcept = 0;
   /// Wake the peer's Poller if it is parked. Cheap (a load) when it is not. Any thread. Call it after the store that the peer waits for.

@@ -104,6 +104,39 @@ TEST(PeerMemory, InPlaceSumsAreRight) {
   });
 }
 
+/// Where the root has its block already it writes a part of the others'.
+TEST(PeerMemory, RootsInPlaceHelp) {
+  for (const int n : {2, 3})
+    for (const std::string algorithm : {"single_copy", ""})
+      spawn_threads(n, [&](Group world) {
+        constexpr std::int64_t kCount = 250'000;  // long enough even for two that are helped by one
+        for (int round = 0; round < 8; round++) {
+          const int root = round % n;
+          Values data = values(root, kCount);
+          if (world.rank() != root) std::ranges::fill(data, -1);
+          world.broadcast(std::span(data), root, {.algorithm = algorithm});
+          ASSERT_EQ(data, values(root, kCount)) << round;
+          Values blocks = values(root, n * kCount);
+          const auto block = [&](Values& of, int r) {
+            return std::span(of).subspan(static_cast<std::size_t>(r * kCount), kCount);
+          };
+          Values own(kCount, -1);
+          const bool at_root = world.rank() == root;
+          world.scatter(at_root ? std::span<const std::int64_t>(blocks) : std::span<const std::int64_t>{},
+                        at_root ? block(blocks, root) : std::span(own), root, {.algorithm = algorithm});
+          for (std::int64_t i = 0; !at_root && i < kCount; i++) {
+            ASSERT_EQ(own[static_cast<std::size_t>(i)], value(root, world.rank() * kCount + i)) << round;
+          }
+          Values all = values(world.rank(), n * kCount);  // at the root its own block is right already
+          world.gather(std::span<const std::int64_t>(block(all, world.rank())),
+                       at_root ? std::span(all) : std::span<std::int64_t>{}, root, {.algorithm = algorithm});
+          for (std::int64_t i = 0; at_root && i < n * kCount; i++) {
+            ASSERT_EQ(all[static_cast<std::size_t>(i)], value(static_cast<int>(i / kCount), i)) << round;
+          }
+        }
+      });
+}
+
 TEST(PeerMemory, UnevenCountsAreRight) {
   spawn_threads(3, [](Group world) {
     const Values counts{70'000, 0, 20'000};

@@ -13,12 +13,12 @@ inline constexpr std::uint64_t kLine = 64;
 inline constexpr std::uint64_t kHeaderBytes = kPage;         ///< the segment's first page; offset 0 is never handed out
 inline constexpr std::uint64_t kMagic = 0x31306f6e6f73696e;  // "nisono01"
 /// Of the layout, and of what ranks work out alike without a word, such as places on stages (engine/stage_ring.h).
-inline constexpr std::uint32_t kVersion = 7;
+inline constexpr std::uint32_t kVersion = 8;
 
 struct SegmentHeader {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t reserved;
+  std::uint32_t tried;  ///< written to by peers, through the kernel, to see whether they may
   std::uint64_t bytes;
   std::uint64_t base;   ///< the owner's address of the segment
   std::uint64_t nonce;  ///< random: whoever reads it at `base` in a process's memory knows that it is the owner's

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -30,6 +31,16 @@ int read_process(pid_t process, std::byte* to, std::uint64_t from, std::size_t b
   return 0;
 }
 
+static_assert(sizeof(Area) == sizeof(iovec) && offsetof(Area, bytes) == offsetof(iovec, iov_len));
+
+/// The same in the other direction. The kernel copies the list of areas when the call begins, from wherever it lies.
+int write_process(pid_t process, std::span<const Area> areas, const std::byte* from, std::size_t bytes) noexcept {
+  const iovec here{const_cast<std::byte*>(from), bytes};  // which is only read
+  const ssize_t n =
+      ::process_vm_writev(process, &here, 1, reinterpret_cast<const iovec*>(areas.data()), areas.size(), 0);
+  return n < 0 ? errno : n == static_cast<ssize_t>(bytes) ? 0 : EFAULT;
+}
+
 /// Whether process `owner` is the one whose segment begins so, and the kernel (user, Yama, seccomp) lets us read its memory.
 bool may_read(pid_t owner, const SegmentHeader& header) noexcept {
   struct {
@@ -38,6 +49,13 @@ bool may_read(pid_t owner, const SegmentHeader& header) noexcept {
   const std::uint64_t at = header.base + offsetof(SegmentHeader, base);
   return read_process(owner, reinterpret_cast<std::byte*>(&found), at, sizeof found) == 0 &&
          found.base == header.base && found.nonce == header.nonce;
+}
+
+/// The same for writing: to a word that is there for that. To be asked of who may be read.
+bool may_write(pid_t owner, const SegmentHeader& header) noexcept {
+  const std::uint32_t word = 1;
+  const Area there{header.base + offsetof(SegmentHeader, tried), sizeof word};
+  return write_process(owner, {&there, 1}, reinterpret_cast<const std::byte*>(&word), sizeof word) == 0;
 }
 
 }  // namespace
@@ -63,7 +81,10 @@ Result<std::shared_ptr<PeerView>> PeerView::map(const Fd& memfd, std::uint64_t b
   if (header->magic != kMagic || header->version != kVersion)
     return Status::authentication(
         "the peer's shared memory does not begin as ours: does it run another version of unisono?");
-  if (owner > 0 && may_read(owner, *header)) view->process_ = owner;
+  if (owner > 0 && may_read(owner, *header)) {
+    view->process_ = owner;
+    view->writes_ = may_write(owner, *header);
+  }
   return view;
 }
 
@@ -110,6 +131,16 @@ int PeerView::read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) 
     return 0;
   }
   return process_ != 0 ? read_process(process_, to, from, bytes) : EPERM;
+}
+
+int PeerView::write_memory(std::span<const Area> areas, const std::byte* from, std::size_t bytes) noexcept {
+  if (!owner_) return writes_ ? write_process(process_, areas, from, bytes) : EPERM;
+  for (const Area& area : areas) {
+    const std::size_t n = std::min<std::size_t>(area.bytes.load(), bytes);
+    if (n > 0) std::memcpy(reinterpret_cast<void*>(area.address.load()), from, n);
+    from += n, bytes -= n;
+  }
+  return bytes == 0 ? 0 : EFAULT;
 }
 
 std::uint64_t PeerView::address_of(std::uint64_t offset) const noexcept {

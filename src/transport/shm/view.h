@@ -32,6 +32,8 @@ class PeerView final : public SharedView {
   void map_now(std::uint64_t offset, std::uint64_t bytes, bool write) noexcept override;
   bool reads_memory() const noexcept override { return owner_ != nullptr || process_ != 0; }
   int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept override;
+  bool writes_memory() const noexcept override { return owner_ != nullptr || writes_; }
+  int write_memory(std::span<const Area> areas, const std::byte* from, std::size_t bytes) noexcept override;
   std::uint64_t address_of(std::uint64_t offset) const noexcept override;
   void wake() noexcept override;
   int waits_on() const noexcept override;
@@ -54,6 +56,7 @@ class PeerView final : public SharedView {
   std::uint64_t bytes_;
   std::shared_ptr<Segment> owner_;  ///< null: the mapping is ours to undo
   pid_t process_ = 0;               ///< whose memory can be read; 0: it cannot
+  bool writes_ = false;             ///< it can be written to
   std::shared_ptr<const Fd> doorbell_;
   const std::atomic<std::uint32_t>* parked_;
   const ControlBlock* theirs_ = nullptr;
