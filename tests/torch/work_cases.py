@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from datetime import timedelta
@@ -33,7 +34,7 @@ def _names() -> list[str]:
     """The names of this process's threads that are ours."""
     found = []
     for task in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{task}/comm") as file:
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/comm") as file:  # it may end just now
             found.append(file.read().strip())
     return [name for name in found if name.startswith("unisono")]
 
