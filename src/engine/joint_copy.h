@@ -25,18 +25,18 @@ class JointCopy : public JointWork {
 
   /// Copies at most so many bytes, at least a slice if there is one; whether any. `ways`: as in copy() above.
   bool copy(std::uint64_t most, FasterWay& ways) noexcept;
-  /// The same by `move`(Piece), up to so many slices at a time. It says whether it could; if not, this side has stopped, and that piece counts as finished: so
-  /// whoever finds all of it finished has to ask whether somebody has stopped.
+  /// The same by `move`(Piece), up to so many slices at a time. It says whether it could; what it could not do is left to whoever claims it then.
   template <class Move>
   bool move(std::uint64_t most, std::uint64_t at_once, Move&& move) {
     std::uint64_t done = 0;
     while (done < most) {
       const auto piece = claim(at_once);
       if (!piece) break;
-      const bool moved = move(*piece);
-      if (!moved) stop();
+      if (!move(*piece)) {
+        unclaim(*piece);
+        break;
+      }
       finish(*piece);
-      if (!moved) break;
       done += piece->bytes;
     }
     return done > 0;

@@ -46,12 +46,20 @@ void JointWork::finish(const Piece& piece) noexcept {
   record_->finished.fetch_add(piece.slices, std::memory_order_seq_cst);
 }
 
+void JointWork::unclaim(const Piece& piece) noexcept {
+  record_->claims.fetch_sub(piece.slices * (in_front_ ? kFront : kBack), std::memory_order_acq_rel);
+}
+
 std::uint64_t JointWork::left() const noexcept {
   return (slices_ - std::min(slices_, claimed(record_->claims.load(std::memory_order_relaxed)))) * slice_;
 }
 
-void JointWork::stop() noexcept {
-  due_ = claimed(record_->claims.fetch_or(side_ == Side::owner ? kOwnerStopped : kOtherStopped));
+void JointWork::stop() noexcept { record_->claims.fetch_or(side_ == Side::owner ? kOwnerStopped : kOtherStopped); }
+
+bool JointWork::quiet() const noexcept {
+  const std::uint64_t claims =
+      record_->claims.load();  // before the other: what is claimed and not done can only become less
+  return record_->finished.load(std::memory_order_acquire) >= claimed(claims);
 }
 
 bool JointWork::stopped(Side side) const noexcept {

@@ -44,6 +44,8 @@ class JointWork {
   std::optional<Piece> claim(std::uint64_t most) noexcept;
   /// It is done, and all that was written to memory is there for who sees that.
   void finish(const Piece& piece) noexcept;
+  /// The last one that this side had claimed is not done after all: anybody may have it. Not where several are on this side.
+  void unclaim(const Piece& piece) noexcept;
   /// Bytes that nobody has claimed yet, to the slice.
   std::uint64_t left() const noexcept;
   /// All of it is done, by whomever.
@@ -54,7 +56,7 @@ class JointWork {
   /// Whether that side has stopped.
   bool stopped(Side side) const noexcept;
   /// After stop(): whether all that had been claimed is done, so that no other side touches anything any more.
-  bool quiet() const noexcept { return record_->finished.load(std::memory_order_acquire) >= due_; }
+  bool quiet() const noexcept;
 
  protected:
   /// JointRecord::claims: how many slices from the beginning, how many from the end, and flags. The other bits are for who makes more of it.
@@ -65,7 +67,6 @@ class JointWork {
   Side side_;
   bool in_front_;
   std::uint64_t bytes_, slice_, slices_;
-  std::uint64_t due_ = 0;  ///< slices that were claimed when this side stopped
 };
 
 }  // namespace unisono::engine

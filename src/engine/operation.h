@@ -268,7 +268,7 @@ class Operation final : public Running {
   Part get_from_{};                      ///< from there,
   OfferedGet* put_to_ = nullptr;         ///< and what it helps with goes there,
   const std::byte* put_from_ = nullptr;  ///< from here
-  bool gets_alone_ = false;              ///< this rank's memory has turned out to be such as the helper cannot write to
+  bool puts_fail_ = false;               ///< that was refused once: not again
   std::optional<JointWork> reducing_;    ///< this rank's reduction
   bool patient_ = true;                  ///< waits for a stage that peers still read
   bool announced_ = false, begun_ = false;

@@ -28,7 +28,7 @@ bool Operation::only_waits(int q) const {
 bool Operation::offer_get(std::uint32_t index, std::byte* to, const Part& from) {
   Domain& domain = *ground_.domain;
   const plan::Shape& shape = plan().shape;
-  if (static_cast<std::int32_t>(index) != bound_->compiled->only_get || gets_alone_ || from.peer < 0) return false;
+  if (static_cast<std::int32_t>(index) != bound_->compiled->only_get || from.peer < 0) return false;
   const std::size_t waiting = shape.rank == shape.root ? 1 : static_cast<std::size_t>(shape.ranks - 1);
   if (from.bytes < kLeastHelped * waiting || !only_waits(from.peer) || !domain.writes_to(from.peer)) return false;
   const plan::Ref& source = plan().src(plan().steps[index])[0];
@@ -48,15 +48,11 @@ Operation::Done Operation::run_get() {
   const bool any = offered_->move(kPiece, kPiece / kSlice, [&](const JointWork::Piece& piece) {
     return fetch(get_to_ + piece.at, get_from_, piece.at, piece.bytes);
   });
-  const bool all = offered_->all_finished();
-  if (offered_->stopped(JointCopy::Side::owner)) return Done::nothing;  // fetch() says when that comes about
-  const bool refused = offered_->stopped(JointCopy::Side::other);
-  if (!refused && !all) return any ? Done::some : Done::nothing;
+  if (!offered_->all_finished()) return any ? Done::some : Done::nothing;
   offered_.reset();
   helper_ = -1;
   piece_ = {};
-  gets_alone_ |= refused;
-  return refused ? Done::some : Done::all;  // else all of it again, alone
+  return Done::all;
 }
 
 /// A part of what rank q, for which this rank waits, gets from here.
@@ -64,7 +60,7 @@ bool Operation::help_get(int q) {
   Domain& domain = *ground_.domain;
   if (!peers_[q].arrived) return false;
   if (helped_ != q) {
-    OfferedGet* const offered = domain.writes_to(q) ? domain.offered_get(q, sequence_) : nullptr;
+    OfferedGet* const offered = puts_fail_ || !domain.writes_to(q) ? nullptr : domain.offered_get(q, sequence_);
     if (offered == nullptr) return false;
     helped_ = q;
     helping_.emplace(offered->work, JointCopy::Side::other);
@@ -77,14 +73,14 @@ bool Operation::help_get(int q) {
       put_from_ = request_.in + from;
   }
   if (!helping_) return false;
-  // Some memory, that of devices for one, can be written to by its own process alone. Then this side stops.
   const bool any = helping_->move(kPiece, kPiece / kSlice, [&](const JointWork::Piece& piece) {
     const std::span to = std::span(put_to_->to).subspan(piece.at / helping_->slice(), piece.slices);
-    return domain.write_peer(q, to, put_from_ + piece.at, piece.bytes) == 0;
+    puts_fail_ = domain.write_peer(q, to, put_from_ + piece.at, piece.bytes) != 0;
+    return !puts_fail_;
   });
-  const bool stopped = helping_->stopped(JointCopy::Side::other);
-  if (stopped || (any && helping_->all_finished())) domain.wake(q);
-  if (stopped) helping_.reset();
+  // Some memory, that of devices for one, can be written to by its own process alone: that does what is left.
+  if (puts_fail_) helping_.reset();
+  if (puts_fail_ || (any && helping_->all_finished())) domain.wake(q);
   return any;
 }
 

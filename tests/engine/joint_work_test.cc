@@ -69,6 +69,23 @@ TEST(JointWork, BehindAStopNothingIsClaimed) {
   EXPECT_TRUE(owner.quiet());
 }
 
+TEST(JointWork, WhatIsGivenBackIsForAnybody) {
+  JointRecord record;
+  fill_in(record, 300, 100);
+  JointWork owner(record, Side::owner), other(record, Side::other);
+  const auto back = other.claim(1), front = owner.claim(1);
+  ASSERT_TRUE(back && front && owner.claim(1));
+  EXPECT_FALSE(owner.claim(1));
+  other.unclaim(*back);
+  EXPECT_EQ(owner.claim(1), back);
+  owner.unclaim(*back);
+  other.stop();
+  EXPECT_FALSE(other.quiet()) << "two are being worked on";
+  owner.finish(*front);
+  owner.finish(*front);
+  EXPECT_TRUE(other.quiet() && !other.all_finished());
+}
+
 TEST(JointWork, NothingToDoIsFinished) {
   JointRecord record;
   fill_in(record, 0, JointWork::slice_of(0, 4096));
