@@ -8,18 +8,30 @@
 #include <cstdint>
 
 #include "engine/joint_copy.h"
+#include "transport/transport.h"
 
 namespace unisono::engine {
 
 /// Messages from so many bytes on are handed over. Below, two copies that overlap take no longer than finding out where memory lies.
 inline constexpr std::size_t kHandedOver = 64 << 10;
 
+/// Private ones from so many bytes on are, too: the receiver reads them through the kernel, and the sender writes a part of it to the receiver's memory. What it has written lies in its core's
+/// cache, so for shorter ones that does not pay (docs/design/0008), and they go by the link.
+inline constexpr std::size_t kHandedOverThere = 1 << 20;
+
+/// In the receiver's segment: where the slices of such a message are to come. Who takes that back is not written to any more (transport::Area).
+struct Landing {
+  static constexpr std::size_t kMostSlices = 32;
+  transport::Area to[kMostSlices];
+};
+
 /// In the sender's segment, open to the receiver until it says `left`.
 struct alignas(64) HandoverRecord : JointRecord {
   std::atomic<std::uint32_t> left{0};  ///< 1: the receiver will not look here again
-  std::atomic<std::uint64_t> target{
-      0};                    ///< the receiver's buffer, in its segment; 0: it is not there. Set before it says "taken"
-  std::uint64_t source = 0;  ///< the sender's, in its own
+  std::uint32_t there = 0;             ///< 1: the sender's buffer is private
+  /// The receiver's buffer, in its segment, or of a private message its landing; 0: there is none. Set before it says "taken".
+  std::atomic<std::uint64_t> target{0};
+  std::uint64_t source = 0;  ///< the sender's buffer, in its own segment, or its address
 };
 static_assert(sizeof(HandoverRecord) == 64);
 
@@ -38,6 +50,14 @@ class Handover : public JointCopy {
   std::uint64_t target() const noexcept;
   /// The sender's: that memory, here.
   void open_target(std::byte* to) noexcept;
+  /// The same of a private message.
+  void open_landing(const Landing* to) noexcept { landing_ = to; }
+
+  /// Whether the message is private. Then it is copied so, by the receiver as soon as it has taken it: at most so many bytes, at least a slice if there is one; whether any. `peer`: the other's memory. `error`: an
+  /// errno where the receiver could not; what the sender cannot is left to the receiver.
+  bool there() const noexcept { return record_->there != 0; }
+  bool copy_there(std::uint64_t most, transport::SharedView& peer, int& error) noexcept;
+  static std::uint64_t slice_there(std::uint64_t bytes) noexcept;
 
   /// All is copied, by whomever. Of the receiver's side: and the sender has not taken its buffer back before.
   bool complete() const noexcept;
@@ -60,6 +80,7 @@ class Handover : public JointCopy {
   HandoverRecord* record_;
   Side side_;
   const std::byte* from_;
+  const Landing* landing_ = nullptr;
 };
 
 }  // namespace unisono::engine

@@ -42,6 +42,10 @@ class JointCopy : public JointWork {
     return done > 0;
   }
 
+ protected:
+  std::byte* to() const noexcept { return to_; }
+  std::uint64_t room() const noexcept { return room_; }
+
  private:
   bool around_ = false;
   const std::byte* from_ = nullptr;

@@ -114,7 +114,7 @@ class Messenger final : private FrameHandler {
   void forget(std::uint64_t group, const Status& status);
 
   // --- point to point ---------------------------------------------------------------------------------------------
-  /// Empty when all of it was sent at once. `place`: where the data lie in the segment that was lent, if they do and are to be handed over; then nothing is sent but where that is.
+  /// Empty when all of it was sent at once. `place`: where the data lie in the segment that was lent, or an empty one if they are private and the receiver can read them, if they are to be handed over; then nothing is sent but where that is.
   /// `counted`: where a message that is not complete yet counts.
   std::shared_ptr<Completion> send_message(std::uint64_t group, int rank, std::int64_t tag, transport::ConstPart data,
                                            const transport::Place* place = nullptr,
@@ -175,6 +175,7 @@ class Messenger final : private FrameHandler {
     transport::ConstPart data;
     transport::Place memory;
     std::shared_ptr<Completion> completion;
+    bool asked = false;  ///< where the receiver's buffer is, if it can be reached
   };
   struct Incoming {
     int peer;
@@ -182,6 +183,7 @@ class Messenger final : private FrameHandler {
     Handover handover;
     Sink sink;
     transport::Place memory;
+    std::uint64_t landing = 0;              ///< in the segment; 0: none
     TimePoint patience = TimePoint::max();  ///< the sender has stopped: until when to wait for the reason
   };
   /// Memory that a stopped peer may still write to.
@@ -222,6 +224,9 @@ class Messenger final : private FrameHandler {
                                         transport::ConstPart data, const transport::Place& place,
                                         const std::shared_ptr<UnderWay>& counted);
   Result<std::uint64_t> new_record();
+  std::uint64_t new_landing(std::byte* to, std::uint64_t bytes);
+  void take_back(const Incoming& incoming) noexcept;
+  bool copy(Handover& handover, int peer, int& error);
   HandoverRecord* record_of(Stream& stream, const FrameHeader& header);
   void take_over(Stream& stream, const FrameHeader& header, Sink sink);
   void wake(int peer);
@@ -268,6 +273,7 @@ class Messenger final : private FrameHandler {
   std::list<Incoming> incoming_;
   FasterWay copies_;                                    ///< of messages that are handed over
   std::vector<std::pair<int, std::uint64_t>> records_;  ///< of what was handed over to a peer, until it has left them
+  std::vector<std::uint64_t> landings_;                 ///< that are free
   std::vector<Unsafe> unsafe_;
   Sharing sharing_;  ///< of peers that are yet to come
   std::atomic<bool> kernel_links_{false};

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <utility>
 
@@ -42,6 +43,39 @@ Result<std::uint64_t> Messenger::new_record() {
   return offset;
 }
 
+/// Where a private message of `bytes` is to come to `to`; 0: memory is full.
+std::uint64_t Messenger::new_landing(std::byte* to, std::uint64_t bytes) {
+  if (landings_.empty()) {
+    const auto offset = segment_->allocate(sizeof(Landing));
+    if (!offset) return 0;
+    new (segment_->base() + *offset) Landing;
+    landings_.push_back(*offset);
+  }
+  const std::uint64_t offset = landings_.back(), slice = Handover::slice_there(bytes);
+  landings_.pop_back();
+  auto* const landing = reinterpret_cast<Landing*>(segment_->base() + offset);
+  for (std::uint64_t at = 0, k = 0; at < bytes; at += slice, k++) {
+    landing->to[k].address.store(reinterpret_cast<std::uintptr_t>(to) + at, std::memory_order_relaxed);
+    landing->to[k].bytes.store(std::min(slice, bytes - at), std::memory_order_relaxed);
+  }
+  return offset;
+}
+
+/// The sender writes nothing any more but what it has begun to write.
+void Messenger::take_back(const Incoming& in) noexcept {
+  if (in.landing == 0) return;
+  for (transport::Area& area : reinterpret_cast<Landing*>(segment_->base() + in.landing)->to)
+    area.bytes.store(0, std::memory_order_seq_cst);
+}
+
+/// Whether anything of it was copied. `error`: see Handover::copy_there.
+bool Messenger::copy(Handover& handover, int peer, int& error) {
+  if (!handover.there()) return handover.opened() && handover.copy(kCopiedAtOnce, copies_);
+  transport::SharedView* const view = shared_locked(peer);
+  if (view == nullptr) error = ESRCH;
+  return view != nullptr && handover.copy_there(kCopiedAtOnce, *view, error);
+}
+
 /// Null where that cannot be: then the message goes by the link.
 std::shared_ptr<Completion> Messenger::hand_over(GroupState& group, int rank, const FrameHeader& header, ConstPart data,
                                                  const Place& place, const std::shared_ptr<UnderWay>& counted) {
@@ -51,11 +85,14 @@ std::shared_ptr<Completion> Messenger::hand_over(GroupState& group, int rank, co
   if (!offset) return nullptr;
   if (place.registered != nullptr) place.registered->to_segment(place.offset, data.size());
   auto* const record = new (segment_->base() + *offset) HandoverRecord;
-  record->source = place.offset;
+  const bool there = place.offset == 0;
+  const std::byte* const from = there ? data.data() : segment_->base() + place.offset;
+  record->there = there ? 1 : 0;
+  record->source = there ? reinterpret_cast<std::uintptr_t>(from) : place.offset;
   record->bytes = data.size();
-  record->slice = Handover::slice_for(data.size());
+  record->slice = there ? Handover::slice_there(data.size()) : Handover::slice_for(data.size());
   record->owner_in_front = group.rank < rank ? 1 : 0;  // what goes to and fro stays in the caches that it is in
-  const Handover handover(*record, Handover::kSender, segment_->base() + place.offset);
+  const Handover handover(*record, Handover::kSender, from);
   auto completion = std::make_shared<Completion>(counted);
   outgoing_.push_back({header.group, to, *offset, handover, data, place, completion});
   OutFrame frame;
@@ -72,9 +109,13 @@ HandoverRecord* Messenger::record_of(Stream& stream, const FrameHeader& header) 
   const auto* const read_only =
       view == nullptr ? nullptr
                       : reinterpret_cast<const HandoverRecord*>(view->at(header.place, sizeof(HandoverRecord)));
-  if (read_only == nullptr || header.place % alignof(HandoverRecord) != 0 || read_only->bytes != header.length ||
-      header.length == 0 || read_only->slice != Handover::slice_for(header.length) ||
-      view->at(read_only->source, header.length) == nullptr) {
+  const auto makes_sense = [&](const HandoverRecord& record) {
+    if (header.place % alignof(HandoverRecord) != 0 || record.bytes != header.length || header.length == 0)
+      return false;
+    if (record.there != 0) return record.slice == Handover::slice_there(header.length) && view->reads_memory();
+    return record.slice == Handover::slice_for(header.length) && view->at(record.source, header.length) != nullptr;
+  };
+  if (read_only == nullptr || !makes_sense(*read_only)) {
     stream.reject();
     return nullptr;
   }
@@ -100,11 +141,16 @@ void Messenger::take_over(Stream& stream, const FrameHeader& header, Sink sink) 
     return;
   }
   const transport::MutablePart to = sink.parts[0];
-  const std::byte* const from = stream.link().shared()->writable(record->source, record->bytes);
+  transport::SharedView& view = *stream.link().shared();
+  const bool there = record->there != 0;
+  const std::byte* const from =
+      there ? reinterpret_cast<const std::byte*>(record->source) : view.writable(record->source, header.length);
   Incoming in{stream.peer(), header, Handover(*record, Handover::kReceiver, from), std::move(sink), {}};
   if (in.sink.completion && to.size() >= header.length) in.memory = segment_->find(to.data(), header.length);
   std::byte* const here = in.memory.offset != 0 ? segment_->base() + in.memory.offset : to.data();
-  in.handover.take(here, std::min<std::uint64_t>(to.size(), header.length), in.memory.offset);
+  const bool all = to.size() >= header.length;
+  if (there && all && view.writes_memory()) in.landing = new_landing(here, header.length);
+  in.handover.take(here, all ? header.length : to.size(), there ? in.landing : in.memory.offset);
   incoming_.push_back(std::move(in));
   wake(stream.peer());
 }
@@ -129,10 +175,17 @@ bool Messenger::advance_handovers() {
 
 bool Messenger::advance(Outgoing& o, bool& ended) {
   Handover& handover = o.handover;
-  if (!handover.opened())
-    if (const std::uint64_t target = handover.target(); target != 0)
-      handover.open_target(shared_locked(o.peer)->writable(target, o.data.size()));
-  const bool moved = handover.opened() && handover.copy(kCopiedAtOnce, copies_);
+  if (!o.asked)
+    if (const std::uint64_t target = handover.target(); target != 0) {
+      transport::SharedView& view = *shared_locked(o.peer);
+      o.asked = true;
+      if (!handover.there())
+        handover.open_target(view.writable(target, o.data.size()));
+      else if (view.writes_memory())
+        handover.open_landing(reinterpret_cast<const Landing*>(view.at(target, sizeof(Landing))));
+    }
+  int error = 0;
+  const bool moved = copy(handover, o.peer, error);
   if (moved && handover.complete()) wake(o.peer);
   Status status;
   ended = handover.complete() || handover.declined();
@@ -151,11 +204,20 @@ bool Messenger::advance(Outgoing& o, bool& ended) {
 }
 
 bool Messenger::advance(Incoming& in, bool& ended) {
-  const bool moved = in.handover.copy(kCopiedAtOnce, copies_);
-  if (in.handover.complete()) {
+  int error = 0;
+  const bool moved = copy(in.handover, in.peer, error);
+  if (error != 0 && error != ESRCH) {
+    ended = true;
+    stop(in,
+         Status::system(fmt::format("cannot read the memory of {} (process_vm_readv of a message of {} bytes): was its "
+                                    "buffer freed before the message had ended?",
+                                    describe_peer(in.peer), in.header.length),
+                        error),
+         false);
+  } else if (in.handover.complete()) {
     ended = true;
     end(in, {});
-  } else if (in.handover.given_up()) {
+  } else if (in.handover.given_up() || (error == ESRCH && peers_[in.peer].gone())) {
     // Most often the group has failed there, and the reason is on its way.
     const TimePoint now = clock_.now();
     if (in.patience == TimePoint::max()) in.patience = saturating_add(now, kPatience);
@@ -179,6 +241,7 @@ void Messenger::end(Incoming& in, const Status& status) {
     if (GroupState* group = find(in.header.group); group != nullptr && in.sink.parcel)
       group->inbox.give_up(in.sink.parcel, status, deferred_);
   }
+  if (in.landing != 0) landings_.push_back(in.landing);
   in.handover.leave();
   wake(in.peer);
 }
@@ -189,7 +252,9 @@ void Messenger::end(Incoming& in, const Status& status) {
 bool Messenger::finish(Handover& handover, int peer) {
   const TimePoint until = saturating_add(clock_.now(), kPatience);
   while (!handover.complete()) {
-    if (handover.opened() && handover.copy(kCopiedAtOnce, copies_)) continue;
+    int error = 0;
+    if (copy(handover, peer, error)) continue;
+    if (error != 0) break;
     if (handover.given_up() || handover.declined() || peers_[peer].gone() || clock_.now() > until) break;
     ::sched_yield();
   }
@@ -225,6 +290,7 @@ void Messenger::stop(Incoming& in, const Status& status, bool finish_it) {
     end(in, {});
     return;
   }
+  take_back(in);  // who is stopped just before it writes finds nothing to write to
   if (!settle(in.handover, in.peer)) {
     if (in.memory.offset != 0) warn_unsafe(in.peer, in.sink.parts[0].data(), in.header.length, in.memory);
     if (in.sink.completion) deferred_.add(in.sink.completion->complete(status));

@@ -34,7 +34,9 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
     return messenger.send_message(parts_.id, dst, tag, data, nullptr, counted);
   adopt_message(data, dst, timeout);
   const transport::Place place = segment->find(data.data(), data.size());
-  return messenger.send_message(parts_.id, dst, tag, data, place.offset != 0 ? &place : nullptr, counted);
+  // Of private memory, too, if the receiver can read it.
+  const bool handed_over = place.offset != 0 || (data.size() >= engine::kHandedOverThere && parts_.peer_memory);
+  return messenger.send_message(parts_.id, dst, tag, data, handed_over ? &place : nullptr, counted);
 }
 
 void GroupImpl::check_receive(std::span<const std::byte> data, int src) {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -52,6 +55,95 @@ TEST(Handover, EitherSideOrBothCopyAll) {
         EXPECT_TRUE(m.sender->complete() && m.receiver->complete());
         EXPECT_EQ(m.from, m.to) << bytes << " bytes, by " << who;
       }
+}
+
+/// Private memory of two processes, of which each can read or write the other's: here both are one.
+class Both final : public transport::SharedView {
+ public:
+  const std::byte* at(std::uint64_t, std::uint64_t) const noexcept override { return nullptr; }
+  std::byte* writable(std::uint64_t, std::uint64_t) noexcept override { return nullptr; }
+  void map_now(std::uint64_t, std::uint64_t, bool) noexcept override {}
+  bool reads_memory() const noexcept override { return true; }
+  int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept override {
+    if (refuses_reads) return ENOMEM;
+    std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+    return 0;
+  }
+  bool writes_memory() const noexcept override { return true; }
+  int write_memory(std::span<const transport::Area> areas, const std::byte* from, std::size_t bytes) noexcept override {
+    for (const transport::Area& area : areas) {
+      const std::size_t n = std::min<std::size_t>(area.bytes, bytes);
+      std::memcpy(reinterpret_cast<void*>(area.address.load()), from, n);
+      from += n, bytes -= n;
+    }
+    return bytes == 0 ? 0 : EFAULT;
+  }
+  std::uint64_t address_of(std::uint64_t) const noexcept override { return 0; }
+  void wake() noexcept override {}
+  void wake_after_fence() noexcept override {}
+  int waits_on() const noexcept override { return -1; }
+  bool alive() const noexcept override { return true; }
+  bool refuses_reads = false;
+};
+
+/// A message in private memory, and where its receiver has it.
+struct PrivateMessage : Message {
+  explicit PrivateMessage(std::size_t bytes) : Message(bytes) {
+    record.there = 1;
+    record.slice = Handover::slice_there(bytes);
+    sender = std::make_unique<Handover>(record, Handover::kSender, from.data());
+    receiver = std::make_unique<Handover>(record, Handover::kReceiver, from.data());
+    for (std::uint64_t k = 0, at = 0; at < bytes; k++, at += record.slice) {
+      landing.to[k].address = reinterpret_cast<std::uintptr_t>(to.data()) + at;
+      landing.to[k].bytes = std::min<std::uint64_t>(record.slice, bytes - at);
+    }
+  }
+  bool copy(Handover& side) { return side.copy_there(1, both, error); }
+  Landing landing;
+  Both both;
+  int error = 0;
+};
+
+TEST(Handover, OfPrivateMemoryBothCopy) {
+  for (const std::size_t bytes : {kHandedOverThere, std::size_t{3'000'001}, std::size_t{40 << 20}}) {
+    PrivateMessage m(bytes);
+    EXPECT_LE(m.sender->slices(), Landing::kMostSlices);
+    EXPECT_FALSE(m.copy(*m.sender) || m.copy(*m.receiver)) << "nobody has taken it";
+    m.take();
+    m.sender->open_landing(&m.landing);
+    int of_sender = 0, of_receiver = 0;
+    while (!m.receiver->complete()) {
+      of_sender += m.copy(*m.sender) ? 1 : 0;
+      of_receiver += m.copy(*m.receiver) ? 1 : 0;
+    }
+    EXPECT_GT(of_sender, 1);
+    EXPECT_GT(of_receiver, 1);
+    EXPECT_TRUE(m.sender->complete() && m.from == m.to) << bytes;
+  }
+}
+
+TEST(Handover, WhatCannotBeWrittenToIsRead) {
+  PrivateMessage m(2 << 20);
+  m.take();
+  m.sender->open_landing(&m.landing);
+  for (transport::Area& area : m.landing.to) area.bytes = 0;  // as if it was taken back
+  EXPECT_FALSE(m.copy(*m.sender));
+  EXPECT_EQ(m.error, 0);
+  EXPECT_FALSE(m.sender->given_up() || m.sender->declined());
+  while (m.copy(*m.receiver)) {
+  }
+  EXPECT_TRUE(m.receiver->complete() && m.from == m.to);
+}
+
+TEST(Handover, WhatCannotBeReadIsSaid) {
+  PrivateMessage m(2 << 20);
+  m.take();
+  m.both.refuses_reads = true;
+  EXPECT_FALSE(m.copy(*m.receiver));
+  EXPECT_EQ(m.error, ENOMEM);
+  EXPECT_FALSE(m.receiver->complete());
+  m.receiver->stop();
+  EXPECT_TRUE(m.receiver->quiet()) << "it does not count as being copied";
 }
 
 TEST(Handover, WhatHasNoRoomIsNotWritten) {
