@@ -28,12 +28,12 @@ std::uint64_t Handover::target() const noexcept {
 
 void Handover::open_target(std::byte* to) noexcept { open(from_, to, bytes(), bytes() >= kBeyondCaches); }
 
-std::uint64_t Handover::slice_there(std::uint64_t bytes) noexcept {
+std::uint64_t Handover::slice_through_kernel(std::uint64_t bytes) noexcept {
   constexpr std::uint64_t kGood = 128 << 10;
   return slice_of(bytes, std::max(kGood, bytes / Landing::kMostSlices));
 }
 
-bool Handover::copy_there(std::uint64_t most, transport::SharedView& peer, int& error) noexcept {
+bool Handover::copy_through_kernel(std::uint64_t most, transport::SharedView& peer, int& error) noexcept {
   constexpr std::uint64_t kAtOnce = 4;
   if (side_ == kReceiver)
     return opened() && move(most, kAtOnce, [&](const Piece& piece) {

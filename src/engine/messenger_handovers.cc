@@ -51,7 +51,7 @@ std::uint64_t Messenger::new_landing(std::byte* to, std::uint64_t bytes) {
     new (segment_->base() + *offset) Landing;
     landings_.push_back(*offset);
   }
-  const std::uint64_t offset = landings_.back(), slice = Handover::slice_there(bytes);
+  const std::uint64_t offset = landings_.back(), slice = Handover::slice_through_kernel(bytes);
   landings_.pop_back();
   auto* const landing = reinterpret_cast<Landing*>(segment_->base() + offset);
   for (std::uint64_t at = 0, k = 0; at < bytes; at += slice, k++) {
@@ -68,12 +68,12 @@ void Messenger::take_back(const Incoming& in) noexcept {
     area.bytes.store(0, std::memory_order_seq_cst);
 }
 
-/// Whether anything of it was copied. `error`: see Handover::copy_there.
+/// Whether anything of it was copied. `error`: see Handover::copy_through_kernel.
 bool Messenger::copy(Handover& handover, int peer, int& error) {
-  if (!handover.there()) return handover.opened() && handover.copy(kCopiedAtOnce, copies_);
+  if (!handover.from_private()) return handover.opened() && handover.copy(kCopiedAtOnce, copies_);
   transport::SharedView* const view = shared_locked(peer);
   if (view == nullptr) error = ESRCH;
-  return view != nullptr && handover.copy_there(kCopiedAtOnce, *view, error);
+  return view != nullptr && handover.copy_through_kernel(kCopiedAtOnce, *view, error);
 }
 
 /// Null where that cannot be: then the message goes by the link.
@@ -85,12 +85,12 @@ std::shared_ptr<Completion> Messenger::hand_over(GroupState& group, int rank, co
   if (!offset) return nullptr;
   if (place.registered != nullptr) place.registered->to_segment(place.offset, data.size());
   auto* const record = new (segment_->base() + *offset) HandoverRecord;
-  const bool there = place.offset == 0;
-  const std::byte* const from = there ? data.data() : segment_->base() + place.offset;
-  record->there = there ? 1 : 0;
-  record->source = there ? reinterpret_cast<std::uintptr_t>(from) : place.offset;
+  const bool is_private = place.offset == 0;
+  const std::byte* const from = is_private ? data.data() : segment_->base() + place.offset;
+  record->private_source = is_private ? 1 : 0;
+  record->source = is_private ? reinterpret_cast<std::uintptr_t>(from) : place.offset;
   record->bytes = data.size();
-  record->slice = there ? Handover::slice_there(data.size()) : Handover::slice_for(data.size());
+  record->slice = is_private ? Handover::slice_through_kernel(data.size()) : Handover::slice_for(data.size());
   record->owner_in_front = group.rank < rank ? 1 : 0;  // what goes to and fro stays in the caches that it is in
   const Handover handover(*record, Handover::kSender, from);
   auto completion = std::make_shared<Completion>(counted);
@@ -112,7 +112,8 @@ HandoverRecord* Messenger::record_of(Stream& stream, const FrameHeader& header) 
   const auto makes_sense = [&](const HandoverRecord& record) {
     if (header.place % alignof(HandoverRecord) != 0 || record.bytes != header.length || header.length == 0)
       return false;
-    if (record.there != 0) return record.slice == Handover::slice_there(header.length) && view->reads_memory();
+    if (record.private_source != 0)
+      return record.slice == Handover::slice_through_kernel(header.length) && view->reads_memory();
     return record.slice == Handover::slice_for(header.length) && view->at(record.source, header.length) != nullptr;
   };
   if (read_only == nullptr || !makes_sense(*read_only)) {
@@ -142,15 +143,15 @@ void Messenger::take_over(Stream& stream, const FrameHeader& header, Sink sink) 
   }
   const transport::MutablePart to = sink.parts[0];
   transport::SharedView& view = *stream.link().shared();
-  const bool there = record->there != 0;
+  const bool is_private = record->private_source != 0;
   const std::byte* const from =
-      there ? reinterpret_cast<const std::byte*>(record->source) : view.writable(record->source, header.length);
+      is_private ? reinterpret_cast<const std::byte*>(record->source) : view.writable(record->source, header.length);
   Incoming in{stream.peer(), header, Handover(*record, Handover::kReceiver, from), std::move(sink), {}};
   if (in.sink.completion && to.size() >= header.length) in.memory = segment_->find(to.data(), header.length);
   std::byte* const here = in.memory.offset != 0 ? segment_->base() + in.memory.offset : to.data();
   const bool all = to.size() >= header.length;
-  if (there && all && view.writes_memory()) in.landing = new_landing(here, header.length);
-  in.handover.take(here, all ? header.length : to.size(), there ? in.landing : in.memory.offset);
+  if (is_private && all && view.writes_memory()) in.landing = new_landing(here, header.length);
+  in.handover.take(here, all ? header.length : to.size(), is_private ? in.landing : in.memory.offset);
   incoming_.push_back(std::move(in));
   wake(stream.peer());
 }
@@ -179,7 +180,7 @@ bool Messenger::advance(Outgoing& o, bool& ended) {
     if (const std::uint64_t target = handover.target(); target != 0) {
       transport::SharedView& view = *shared_locked(o.peer);
       o.asked = true;
-      if (!handover.there())
+      if (!handover.from_private())
         handover.open_target(view.writable(target, o.data.size()));
       else if (view.writes_memory())
         handover.open_landing(reinterpret_cast<const Landing*>(view.at(target, sizeof(Landing))));

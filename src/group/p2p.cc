@@ -35,7 +35,7 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
   adopt_message(data, dst, timeout);
   const transport::Place place = segment->find(data.data(), data.size());
   // Of private memory, too, if the receiver can read it.
-  const bool handed_over = place.offset != 0 || (data.size() >= engine::kHandedOverThere && parts_.peer_memory);
+  const bool handed_over = place.offset != 0 || (data.size() >= engine::kHandedOverPrivate && parts_.peer_memory);
   return messenger.send_message(parts_.id, dst, tag, data, handed_over ? &place : nullptr, counted);
 }
 

@@ -89,8 +89,8 @@ class Both final : public transport::SharedView {
 /// A message in private memory, and where its receiver has it.
 struct PrivateMessage : Message {
   explicit PrivateMessage(std::size_t bytes) : Message(bytes) {
-    record.there = 1;
-    record.slice = Handover::slice_there(bytes);
+    record.private_source = 1;
+    record.slice = Handover::slice_through_kernel(bytes);
     sender = std::make_unique<Handover>(record, Handover::kSender, from.data());
     receiver = std::make_unique<Handover>(record, Handover::kReceiver, from.data());
     for (std::uint64_t k = 0, at = 0; at < bytes; k++, at += record.slice) {
@@ -98,14 +98,14 @@ struct PrivateMessage : Message {
       landing.to[k].bytes = std::min<std::uint64_t>(record.slice, bytes - at);
     }
   }
-  bool copy(Handover& side) { return side.copy_there(1, both, error); }
+  bool copy(Handover& side) { return side.copy_through_kernel(1, both, error); }
   Landing landing;
   Both both;
   int error = 0;
 };
 
 TEST(Handover, OfPrivateMemoryBothCopy) {
-  for (const std::size_t bytes : {kHandedOverThere, std::size_t{3'000'001}, std::size_t{40 << 20}}) {
+  for (const std::size_t bytes : {kHandedOverPrivate, std::size_t{3'000'001}, std::size_t{40 << 20}}) {
     PrivateMessage m(bytes);
     EXPECT_LE(m.sender->slices(), Landing::kMostSlices);
     EXPECT_FALSE(m.copy(*m.sender) || m.copy(*m.receiver)) << "nobody has taken it";

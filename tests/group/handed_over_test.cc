@@ -15,7 +15,7 @@
 namespace unisono {
 namespace {
 
-constexpr std::size_t kLeast = engine::kHandedOver, kLeastThere = engine::kHandedOverThere;
+constexpr std::size_t kLeast = engine::kHandedOver, kLeastPrivate = engine::kHandedOverPrivate;
 constexpr auto kBeside = std::byte{0x5d};
 
 /// Ordinary memory, allocated, or registered at an odd address with neighbours.
@@ -66,7 +66,7 @@ constexpr Kind kKinds[] = {Kind::ordinary, Kind::allocated, Kind::registered};
 
 TEST(HandedOver, EverySizeBetweenAllKindsOfMemory) {
   spawn_threads(2, [](Group world) {
-    for (const std::size_t bytes : {kLeast - 1, kLeast, kLeast + 1, std::size_t{1'000'003}, kLeastThere,
+    for (const std::size_t bytes : {kLeast - 1, kLeast, kLeast + 1, std::size_t{1'000'003}, kLeastPrivate,
                                     std::size_t{3'000'001}, std::size_t{17 << 20}})
       for (const Kind out : kKinds)
         for (const Kind in : kKinds) {
