@@ -180,18 +180,17 @@ OfferedWork* Domain::offered(int q, std::uint64_t sequence) noexcept {
   return writable(q, there);
 }
 
-JointRecord& Domain::offer_get(std::uint64_t sequence, int partner, std::byte* to, std::uint64_t from,
-                               std::uint64_t bytes, std::uint64_t slice) noexcept {
+JointRecord& Domain::offer_get(std::uint64_t sequence, const Get& what) noexcept {
   OfferedGet& offered = own_->get[sequence & 1];
-  offered.partner = partner;
-  offered.from = from;
-  for (std::uint64_t at = 0, k = 0; at < bytes; at += slice, k++) {
-    offered.to[k].address.store(reinterpret_cast<std::uintptr_t>(to) + at, std::memory_order_relaxed);
-    offered.to[k].bytes.store(std::min(slice, bytes - at), std::memory_order_relaxed);
+  offered.partner = what.partner;
+  offered.from = what.from;
+  for (std::uint64_t at = 0, k = 0; at < what.bytes; at += what.slice, k++) {
+    offered.to[k].address.store(reinterpret_cast<std::uintptr_t>(what.to) + at, std::memory_order_relaxed);
+    offered.to[k].bytes.store(std::min(what.slice, what.bytes - at), std::memory_order_relaxed);
   }
-  fill_in(offered.work, bytes, slice);
+  fill_in(offered.work, what.bytes, what.slice);
   offered.sequence.store(sequence, std::memory_order_seq_cst);
-  wake(partner);
+  wake(what.partner);
   return offered.work;
 }
 

@@ -75,7 +75,15 @@ struct alignas(64) OfferedWork {
   alignas(64) JointRecord work;  ///< changed by all
 };
 
-/// A block that the rank gets from the input of a partner, through the kernel. The partner may write a part of it to the rank's memory. Two of them are used in turn, too.
+/// A block that a rank gets from the input of a partner, through the kernel, in slices.
+struct Get {
+  std::int32_t partner = 0;
+  std::byte* to = nullptr;
+  std::uint64_t from = 0;  ///< bytes behind where the partner's input begins
+  std::uint64_t bytes = 0, slice = 0;
+};
+
+/// The same for the partner, who may write a part of it to the rank's memory. Two of them are used in turn, too.
 struct OfferedGet {
   static constexpr std::size_t kMostSlices = 32;
   std::atomic<std::uint64_t> sequence{0};
@@ -210,9 +218,8 @@ class Domain final : private StageHolder {
   JointRecord& offer(std::uint64_t sequence, const Offer& what) noexcept;
   /// What rank q has offered to this rank, or to all, in the operation; nullptr: nothing yet, or it cannot be mapped.
   OfferedWork* offered(int q, std::uint64_t sequence) noexcept;
-  /// The same for what this rank gets to `to`, `bytes` in slices of `slice`, from `from` bytes behind where the input of `partner` begins.
-  JointRecord& offer_get(std::uint64_t sequence, int partner, std::byte* to, std::uint64_t from, std::uint64_t bytes,
-                         std::uint64_t slice) noexcept;
+  /// The same for what this rank gets.
+  JointRecord& offer_get(std::uint64_t sequence, const Get& what) noexcept;
   OfferedGet* offered_get(int q, std::uint64_t sequence) noexcept;
   /// What has not begun to be written is not written any more, not even by who was stopped just before that.
   void take_back_get(std::uint64_t sequence) noexcept;

@@ -30,7 +30,7 @@ void Handover::open_target(std::byte* to) noexcept { open(from_, to, bytes(), by
 
 std::uint64_t Handover::slice_through_kernel(std::uint64_t bytes) noexcept {
   constexpr std::uint64_t kGood = 128 << 10;
-  return slice_of(bytes, std::max(kGood, bytes / Landing::kMostSlices));
+  return slice_of(bytes, kGood, Landing::kMostSlices);
 }
 
 bool Handover::copy_through_kernel(std::uint64_t most, transport::SharedView& peer, int& error) noexcept {

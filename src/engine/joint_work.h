@@ -3,6 +3,7 @@
 /// Any of them may do it all, so nobody waits for anybody. What is next is one word that all change by compare-and-swap: who comes late, or computes
 /// meanwhile, finds less to do.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,10 @@ class JointWork {
 
   /// Bytes of a slice, at least `good`, so that the slices of `bytes` can be counted.
   static std::uint64_t slice_of(std::uint64_t bytes, std::uint64_t good) noexcept;
+  /// The same for no more than `most` slices.
+  static std::uint64_t slice_of(std::uint64_t bytes, std::uint64_t good, std::uint64_t most) noexcept {
+    return slice_of(bytes, std::max(good, (bytes + most - 1) / most));
+  }
   /// `record` is filled in, and lives as long as anybody looks at it.
   JointWork(JointRecord& record, Side side) noexcept;
 

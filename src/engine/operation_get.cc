@@ -33,13 +33,16 @@ bool Operation::offer_get(std::uint32_t index, std::byte* to, const Part& from) 
   if (from.bytes < kLeastHelped * waiting || !only_waits(from.peer) || !domain.writes_to(from.peer)) return false;
   const plan::Ref& source = plan().src(plan().steps[index])[0];
   const PeerBlock block = peer_block(plan(), bound_->binding, Space::peer_in, source.rank, source.first);
-  const std::uint64_t slice = JointWork::slice_of(from.bytes, std::max(kSlice, from.bytes / OfferedGet::kMostSlices));
   get_to_ = to;
   get_from_ = from;
   helper_ = from.peer;
-  offered_.emplace(
-      domain.offer_get(sequence_, helper_, to, static_cast<std::uint64_t>(block.offset), from.bytes, slice),
-      JointCopy::Side::owner);
+  Get what;
+  what.partner = from.peer;
+  what.to = to;
+  what.from = static_cast<std::uint64_t>(block.offset);
+  what.bytes = from.bytes;
+  what.slice = JointWork::slice_of(from.bytes, kSlice, OfferedGet::kMostSlices);
+  offered_.emplace(domain.offer_get(sequence_, what), JointCopy::Side::owner);
   return true;
 }
 

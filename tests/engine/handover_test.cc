@@ -105,7 +105,8 @@ struct PrivateMessage : Message {
 };
 
 TEST(Handover, OfPrivateMemoryBothCopy) {
-  for (const std::size_t bytes : {kHandedOverPrivate, std::size_t{3'000'001}, std::size_t{40 << 20}}) {
+  for (const std::size_t bytes :
+       {kHandedOverPrivate, std::size_t{3'000'001}, std::size_t{(4 << 20) + 1}, std::size_t{40 << 20}}) {
     PrivateMessage m(bytes);
     EXPECT_LE(m.sender->slices(), Landing::kMostSlices);
     EXPECT_FALSE(m.copy(*m.sender) || m.copy(*m.receiver)) << "nobody has taken it";

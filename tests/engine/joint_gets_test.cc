@@ -233,14 +233,16 @@ TEST_P(JointGets, WhatCannotBeWrittenToIsCopiedByItsOwner) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Rooted, JointGets,
-    testing::Values(std::pair{Collective::broadcast, kLong}, std::pair{Collective::broadcast, std::size_t{1'000'000}},
-                    std::pair{Collective::scatter, kLong}, std::pair{Collective::scatter, std::size_t{1'000'000}},
-                    std::pair{Collective::gather, kLong}, std::pair{Collective::gather, std::size_t{1'000'000}}),
-    [](const auto& which) {
-      return std::string(name_of(which.param.first)) + "_" + std::to_string(which.param.second);
-    });
+INSTANTIATE_TEST_SUITE_P(Rooted, JointGets,
+                         testing::Values(std::pair{Collective::broadcast, kLong},
+                                         std::pair{Collective::broadcast, std::size_t{(4 << 20) + 1}},
+                                         std::pair{Collective::scatter, kLong},
+                                         std::pair{Collective::scatter, std::size_t{(4 << 20) + 1}},
+                                         std::pair{Collective::gather, kLong},
+                                         std::pair{Collective::gather, std::size_t{(4 << 20) + 1}}),
+                         [](const auto& which) {
+                           return std::string(name_of(which.param.first)) + "_" + std::to_string(which.param.second);
+                         });
 
 /// A root that has as much to copy itself helps nobody.
 TEST(JointGetsNot, FromARootThatHasAsMuchToCopy) {

@@ -100,6 +100,16 @@ TEST(JointWork, SlicesCanBeCounted) {
   EXPECT_GE(JointWork::slice_of(std::uint64_t{1} << 50, 4096), std::uint64_t{1} << 28);
 }
 
+TEST(JointWork, ThereAreNoMoreSlicesThanPlaces) {
+  for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{32} << 17, std::uint64_t{1} << 40})
+    for (const std::uint64_t more : {0, 1, 4, 31, 32, 4095, 4096}) {
+      JointRecord record;
+      fill_in(record, bytes + more, JointWork::slice_of(bytes + more, 128 << 10, 32));
+      EXPECT_LE(JointWork(record, Side::owner).slices(), 32U) << bytes << " + " << more;
+      EXPECT_GE(record.slice, std::uint64_t{128 << 10});
+    }
+}
+
 TEST(JointWork, ThreadsDoEverySliceOnce) {
   constexpr std::uint64_t kSlices = 20000;
   JointRecord record;
