@@ -184,11 +184,8 @@ JointRecord& Domain::offer_get(std::uint64_t sequence, const Get& what) noexcept
   OfferedGet& offered = own_->get[sequence & 1];
   offered.partner = what.partner;
   offered.from = what.from;
-  for (std::uint64_t at = 0, k = 0; at < what.bytes; at += what.slice, k++) {
-    offered.to[k].address.store(reinterpret_cast<std::uintptr_t>(what.to) + at, std::memory_order_relaxed);
-    offered.to[k].bytes.store(std::min(what.slice, what.bytes - at), std::memory_order_relaxed);
-  }
-  fill_in(offered.work, what.bytes, what.slice);
+  offered.to.open(what.to, what.bytes);
+  fill_in(offered.work, what.bytes, Landing::slice_for(what.bytes));
   offered.sequence.store(sequence, std::memory_order_seq_cst);
   wake(what.partner);
   return offered.work;
@@ -198,10 +195,6 @@ OfferedGet* Domain::offered_get(int q, std::uint64_t sequence) noexcept {
   const OfferedGet& there = control_[q]->get[sequence & 1];
   if (there.sequence.load(std::memory_order_acquire) != sequence || there.partner != rank_) return nullptr;
   return writable(q, there);
-}
-
-void Domain::take_back_get(std::uint64_t sequence) noexcept {
-  for (transport::Area& area : own_->get[sequence & 1].to) area.bytes.store(0, std::memory_order_seq_cst);
 }
 
 void Domain::give_up(std::uint64_t sequence) noexcept {

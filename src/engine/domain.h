@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/joint_work.h"
+#include "engine/landing.h"
 #include "engine/signature.h"
 #include "engine/stage_pool.h"
 #include "engine/stage_ring.h"
@@ -75,21 +76,20 @@ struct alignas(64) OfferedWork {
   alignas(64) JointRecord work;  ///< changed by all
 };
 
-/// A block that a rank gets from the input of a partner, through the kernel, in slices.
+/// A block that a rank gets from the input of a partner, through the kernel.
 struct Get {
   std::int32_t partner = 0;
   std::byte* to = nullptr;
   std::uint64_t from = 0;  ///< bytes behind where the partner's input begins
-  std::uint64_t bytes = 0, slice = 0;
+  std::uint64_t bytes = 0;
 };
 
 /// The same for the partner, who may write a part of it to the rank's memory. Two of them are used in turn, too.
 struct OfferedGet {
-  static constexpr std::size_t kMostSlices = 32;
   std::atomic<std::uint64_t> sequence{0};
   std::int32_t partner = 0;
-  std::uint64_t from = 0;           ///< bytes behind where the partner's input begins
-  transport::Area to[kMostSlices];  ///< where each slice is to come
+  std::uint64_t from = 0;  ///< bytes behind where the partner's input begins
+  Landing to;
   alignas(64) JointRecord work;
 };
 
@@ -221,8 +221,8 @@ class Domain final : private StageHolder {
   /// The same for what this rank gets.
   JointRecord& offer_get(std::uint64_t sequence, const Get& what) noexcept;
   OfferedGet* offered_get(int q, std::uint64_t sequence) noexcept;
-  /// What has not begun to be written is not written any more, not even by who was stopped just before that.
-  void take_back_get(std::uint64_t sequence) noexcept;
+  /// See Landing::take_back.
+  void take_back_get(std::uint64_t sequence) noexcept { own_->get[sequence & 1].to.take_back(); }
   /// Rank q may wait for the end of one.
   void wake(int q) noexcept { views_[q]->wake(); }
   /// This rank is at a piece of rank q's reduction; -1: it is not any more.

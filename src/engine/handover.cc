@@ -1,7 +1,6 @@
 #include "engine/handover.h"
 
 #include <algorithm>
-#include <span>
 
 namespace unisono::engine {
 
@@ -28,24 +27,18 @@ std::uint64_t Handover::target() const noexcept {
 
 void Handover::open_target(std::byte* to) noexcept { open(from_, to, bytes(), bytes() >= kBeyondCaches); }
 
-std::uint64_t Handover::slice_through_kernel(std::uint64_t bytes) noexcept {
-  constexpr std::uint64_t kGood = 128 << 10;
-  return slice_of(bytes, kGood, Landing::kMostSlices);
-}
-
 bool Handover::copy_through_kernel(std::uint64_t most, transport::SharedView& peer, int& error) noexcept {
-  constexpr std::uint64_t kAtOnce = 4;
   if (side_ == kReceiver)
-    return opened() && move(most, kAtOnce, [&](const Piece& piece) {
+    return opened() && move(most, Landing::kAtOnce, [&](const Piece& piece) {
              const std::uint64_t end = std::min(piece.at + piece.bytes, room());
              if (piece.at < end)
                error = peer.read_memory(to() + piece.at, reinterpret_cast<std::uintptr_t>(from_) + piece.at,
                                         end - piece.at);
              return error == 0;
            });
-  return landing_ != nullptr && move(most, kAtOnce, [&](const Piece& piece) {
-           const std::span areas = std::span(landing_->to).subspan(piece.at / slice(), piece.slices);
-           if (peer.write_memory(areas, from_ + piece.at, piece.bytes) != 0) landing_ = nullptr;
+  return landing_ != nullptr && move(most, Landing::kAtOnce, [&](const Piece& piece) {
+           if (peer.write_memory(landing_->areas(piece, slice()), from_ + piece.at, piece.bytes) != 0)
+             landing_ = nullptr;
            return landing_ != nullptr;
          });
 }

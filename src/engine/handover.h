@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "engine/joint_copy.h"
+#include "engine/landing.h"
 #include "transport/transport.h"
 
 namespace unisono::engine {
@@ -18,12 +19,6 @@ inline constexpr std::size_t kHandedOver = 64 << 10;
 /// Private ones from so many bytes on are, too: the receiver reads them through the kernel, and the sender writes a part of it to the receiver's memory. What it has written lies in its core's
 /// cache, so for shorter ones that does not pay (docs/design/0008), and they go by the link.
 inline constexpr std::size_t kHandedOverPrivate = 1 << 20;
-
-/// In the receiver's segment: where the slices of such a message are to come. Who takes that back is not written to any more (transport::Area).
-struct Landing {
-  static constexpr std::size_t kMostSlices = 32;
-  transport::Area to[kMostSlices];
-};
 
 /// In the sender's segment, open to the receiver until it says `left`.
 struct alignas(64) HandoverRecord : JointRecord {
@@ -57,7 +52,6 @@ class Handover : public JointCopy {
   /// the message, the sender's with a landing. `peer`: the other one. `error`: an errno where the receiver could not; what the sender cannot write is left to the receiver.
   bool from_private() const noexcept { return private_; }
   bool copy_through_kernel(std::uint64_t most, transport::SharedView& peer, int& error) noexcept;
-  static std::uint64_t slice_through_kernel(std::uint64_t bytes) noexcept;
 
   /// All is copied, by whomever. Of the receiver's side: and the sender has not taken its buffer back before.
   bool complete() const noexcept;

@@ -225,7 +225,7 @@ class Messenger final : private FrameHandler {
                                         const std::shared_ptr<UnderWay>& counted);
   Result<std::uint64_t> new_record();
   std::uint64_t new_landing(std::byte* to, std::uint64_t bytes);
-  void take_back(const Incoming& incoming) noexcept;
+  Landing& landing_at(std::uint64_t offset) noexcept;
   bool copy(Handover& handover, int peer, int& error);
   HandoverRecord* record_of(Stream& stream, const FrameHeader& header);
   void take_over(Stream& stream, const FrameHeader& header, Sink sink);

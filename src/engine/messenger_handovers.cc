@@ -51,21 +51,14 @@ std::uint64_t Messenger::new_landing(std::byte* to, std::uint64_t bytes) {
     new (segment_->base() + *offset) Landing;
     landings_.push_back(*offset);
   }
-  const std::uint64_t offset = landings_.back(), slice = Handover::slice_through_kernel(bytes);
+  const std::uint64_t offset = landings_.back();
   landings_.pop_back();
-  auto* const landing = reinterpret_cast<Landing*>(segment_->base() + offset);
-  for (std::uint64_t at = 0, k = 0; at < bytes; at += slice, k++) {
-    landing->to[k].address.store(reinterpret_cast<std::uintptr_t>(to) + at, std::memory_order_relaxed);
-    landing->to[k].bytes.store(std::min(slice, bytes - at), std::memory_order_relaxed);
-  }
+  landing_at(offset).open(to, bytes);
   return offset;
 }
 
-/// The sender writes nothing any more but what it has begun to write.
-void Messenger::take_back(const Incoming& in) noexcept {
-  if (in.landing == 0) return;
-  for (transport::Area& area : reinterpret_cast<Landing*>(segment_->base() + in.landing)->to)
-    area.bytes.store(0, std::memory_order_seq_cst);
+Landing& Messenger::landing_at(std::uint64_t offset) noexcept {
+  return *reinterpret_cast<Landing*>(segment_->base() + offset);
 }
 
 /// Whether anything of it was copied. `error`: see Handover::copy_through_kernel.
@@ -90,7 +83,7 @@ std::shared_ptr<Completion> Messenger::hand_over(GroupState& group, int rank, co
   record->private_source = is_private ? 1 : 0;
   record->source = is_private ? reinterpret_cast<std::uintptr_t>(from) : place.offset;
   record->bytes = data.size();
-  record->slice = is_private ? Handover::slice_through_kernel(data.size()) : Handover::slice_for(data.size());
+  record->slice = is_private ? Landing::slice_for(data.size()) : Handover::slice_for(data.size());
   record->owner_in_front = group.rank < rank ? 1 : 0;  // what goes to and fro stays in the caches that it is in
   const Handover handover(*record, Handover::kSender, from);
   auto completion = std::make_shared<Completion>(counted);
@@ -112,8 +105,7 @@ HandoverRecord* Messenger::record_of(Stream& stream, const FrameHeader& header) 
   const auto makes_sense = [&](const HandoverRecord& record) {
     if (header.place % alignof(HandoverRecord) != 0 || record.bytes != header.length || header.length == 0)
       return false;
-    if (record.private_source != 0)
-      return record.slice == Handover::slice_through_kernel(header.length) && view->reads_memory();
+    if (record.private_source != 0) return record.slice == Landing::slice_for(header.length) && view->reads_memory();
     return record.slice == Handover::slice_for(header.length) && view->at(record.source, header.length) != nullptr;
   };
   if (read_only == nullptr || !makes_sense(*read_only)) {
@@ -291,7 +283,8 @@ void Messenger::stop(Incoming& in, const Status& status, bool finish_it) {
     end(in, {});
     return;
   }
-  take_back(in);  // who is stopped just before it writes finds nothing to write to
+  if (in.landing != 0)
+    landing_at(in.landing).take_back();  // who is stopped just before it writes finds nothing to write to
   if (!settle(in.handover, in.peer)) {
     if (in.memory.offset != 0) warn_unsafe(in.peer, in.sink.parts[0].data(), in.header.length, in.memory);
     if (in.sink.completion) deferred_.add(in.sink.completion->complete(status));

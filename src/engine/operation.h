@@ -209,7 +209,7 @@ class Operation final : public Running {
   bool offer(const Slot& slot, const plan::Step& step);
   Done run_offered();
   bool offer_get(std::uint32_t index, std::byte* to, const Part& from);
-  Done run_get();
+  bool get_slices();
   bool help_get(int q);
   bool only_waits(int q) const;
   bool help(const Slot& slot, int q);

@@ -12,7 +12,6 @@ namespace {
 /// Blocks of so many bytes for each rank that waits to be helped. What the helper has written lies in its core's cache, and whoever uses shorter ones right away has to have it
 /// from there, which takes longer than it saves (docs/design/0008).
 constexpr std::size_t kLeastHelped = 768 << 10;
-constexpr std::uint64_t kSlice = 128 << 10;
 }  // namespace
 
 /// Whether rank q has nothing to copy in this operation: it is no root, or its output lies in its input.
@@ -28,7 +27,7 @@ bool Operation::only_waits(int q) const {
 bool Operation::offer_get(std::uint32_t index, std::byte* to, const Part& from) {
   Domain& domain = *ground_.domain;
   const plan::Shape& shape = plan().shape;
-  if (static_cast<std::int32_t>(index) != bound_->compiled->only_get || from.peer < 0) return false;
+  if (static_cast<std::int32_t>(index) != bound_->compiled->only_get) return false;
   const std::size_t waiting = shape.rank == shape.root ? 1 : static_cast<std::size_t>(shape.ranks - 1);
   if (from.bytes < kLeastHelped * waiting || !only_waits(from.peer) || !domain.writes_to(from.peer)) return false;
   const plan::Ref& source = plan().src(plan().steps[index])[0];
@@ -41,21 +40,15 @@ bool Operation::offer_get(std::uint32_t index, std::byte* to, const Part& from) 
   what.to = to;
   what.from = static_cast<std::uint64_t>(block.offset);
   what.bytes = from.bytes;
-  what.slice = JointWork::slice_of(from.bytes, kSlice, OfferedGet::kMostSlices);
   offered_.emplace(domain.offer_get(sequence_, what), JointCopy::Side::owner);
   return true;
 }
 
-/// Nothing is done while the other is at what is left.
-Operation::Done Operation::run_get() {
-  const bool any = offered_->move(kPiece, kPiece / kSlice, [&](const JointWork::Piece& piece) {
+/// This rank's part of it; whether anything was copied.
+bool Operation::get_slices() {
+  return offered_->move(kPiece, Landing::kAtOnce, [&](const JointWork::Piece& piece) {
     return fetch(get_to_ + piece.at, get_from_, piece.at, piece.bytes);
   });
-  if (!offered_->all_finished()) return any ? Done::some : Done::nothing;
-  offered_.reset();
-  helper_ = -1;
-  piece_ = {};
-  return Done::all;
 }
 
 /// A part of what rank q, for which this rank waits, gets from here.
@@ -70,14 +63,14 @@ bool Operation::help_get(int q) {
     put_to_ = offered;
     const auto room = static_cast<std::uint64_t>(bound_->binding.in.total());
     const std::uint64_t from = offered->from, bytes = helping_->bytes();
-    if (bytes > room || from > room - bytes || helping_->slices() > OfferedGet::kMostSlices)
+    if (bytes > room || from > room - bytes || helping_->slices() > Landing::kMostSlices)
       helping_.reset();  // that makes no sense: q does it alone
     else
       put_from_ = request_.in + from;
   }
   if (!helping_) return false;
-  const bool any = helping_->move(kPiece, kPiece / kSlice, [&](const JointWork::Piece& piece) {
-    const std::span to = std::span(put_to_->to).subspan(piece.at / helping_->slice(), piece.slices);
+  const bool any = helping_->move(kPiece, Landing::kAtOnce, [&](const JointWork::Piece& piece) {
+    const auto to = put_to_->to.areas(piece, helping_->slice());
     puts_fail_ = domain.write_peer(q, to, put_from_ + piece.at, piece.bytes) != 0;
     return !puts_fail_;
   });

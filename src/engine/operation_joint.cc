@@ -53,8 +53,7 @@ bool Operation::offer(const Slot& slot, const Step& step) {
 
 /// The copy that was offered. Nothing is done while the other is at what is left.
 Operation::Done Operation::run_offered() {
-  if (joint_gets_) return run_get();
-  const bool any = offered_->copy(kPiece, copies_);
+  const bool any = joint_gets_ ? get_slices() : offered_->copy(kPiece, copies_);
   if (!offered_->all_finished()) return any ? Done::some : Done::nothing;
   offered_.reset();
   helper_ = -1;

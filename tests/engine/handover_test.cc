@@ -90,13 +90,10 @@ class Both final : public transport::SharedView {
 struct PrivateMessage : Message {
   explicit PrivateMessage(std::size_t bytes) : Message(bytes) {
     record.private_source = 1;
-    record.slice = Handover::slice_through_kernel(bytes);
+    record.slice = Landing::slice_for(bytes);
     sender = std::make_unique<Handover>(record, Handover::kSender, from.data());
     receiver = std::make_unique<Handover>(record, Handover::kReceiver, from.data());
-    for (std::uint64_t k = 0, at = 0; at < bytes; k++, at += record.slice) {
-      landing.to[k].address = reinterpret_cast<std::uintptr_t>(to.data()) + at;
-      landing.to[k].bytes = std::min<std::uint64_t>(record.slice, bytes - at);
-    }
+    landing.open(to.data(), bytes);
   }
   bool copy(Handover& side) { return side.copy_through_kernel(1, both, error); }
   Landing landing;
@@ -127,7 +124,7 @@ TEST(Handover, WhatCannotBeWrittenToIsRead) {
   PrivateMessage m(2 << 20);
   m.take();
   m.sender->open_landing(&m.landing);
-  for (transport::Area& area : m.landing.to) area.bytes = 0;  // as if it was taken back
+  m.landing.take_back();
   EXPECT_FALSE(m.copy(*m.sender));
   EXPECT_EQ(m.error, 0);
   EXPECT_FALSE(m.sender->given_up() || m.sender->declined());

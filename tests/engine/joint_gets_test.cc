@@ -212,7 +212,7 @@ TEST_P(JointGets, WhoWasStoppedFindsNothingToWriteTo) {
   ASSERT_TRUE(piece);
   EXPECT_FALSE(gets_.let_go()) << "it may be writing: a second is waited for that";
   const std::vector<std::byte> ours(piece->bytes, std::byte{1});
-  const std::span to = std::span(offered->to).subspan(piece->at / stopped.slice(), piece->slices);
+  const auto to = offered->to.areas(*piece, stopped.slice());
   std::fill_n(gets_.target(), gets_.block(), std::byte{0});
   EXPECT_EQ(domain.write_peer(kGetsIt, to, ours.data(), ours.size()), EFAULT);
   EXPECT_EQ(gets_.copied(), 0U);
