@@ -186,15 +186,16 @@ JointRecord& Domain::offer_get(std::uint64_t sequence, const Get& what) noexcept
   offered.from = what.from;
   offered.to.open(what.to, what.bytes);
   fill_in(offered.work, what.bytes, Landing::slice_for(what.bytes));
-  offered.sequence.store(sequence, std::memory_order_seq_cst);
-  wake(what.partner);
+  offered.sequence.store(sequence, std::memory_order_release);
   return offered.work;
 }
 
 OfferedGet* Domain::offered_get(int q, std::uint64_t sequence) noexcept {
-  const OfferedGet& there = control_[q]->get[sequence & 1];
-  if (there.sequence.load(std::memory_order_acquire) != sequence || there.partner != rank_) return nullptr;
-  return writable(q, there);
+  OfferedGet* const there = writable(q, control_[q]->get[sequence & 1]);
+  if (there == nullptr) return nullptr;
+  __builtin_prefetch(&there->work,
+                     1);  // it is claimed next, and comes from the other core beside what is looked at here
+  return there->sequence.load(std::memory_order_acquire) == sequence && there->partner == rank_ ? there : nullptr;
 }
 
 void Domain::give_up(std::uint64_t sequence) noexcept {

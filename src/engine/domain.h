@@ -118,7 +118,9 @@ struct Whereabouts {
   static constexpr std::uint64_t kRival = 4;
   /// What the rank stages goes around the caches: who reads it has it from memory.
   static constexpr std::uint64_t kStagesAround = 8;
-  static_assert(((kRival | kStagesAround) & (kOpensIn | kOpensOut)) == 0);
+  /// Who has the block that the rank gets may do a part of that (OfferedGet).
+  static constexpr std::uint64_t kOffersGet = 16;
+  static_assert(((kRival | kStagesAround | kOffersGet) & (kOpensIn | kOpensOut)) == 0);
   /// Whether all of `exposed` (plan/ir.h) is open.
   bool opens(std::uint8_t exposed) const noexcept { return (flags & exposed) == exposed; }
   bool opens_any() const noexcept { return (flags & (kOpensIn | kOpensOut)) != 0; }
@@ -218,7 +220,7 @@ class Domain final : private StageHolder {
   JointRecord& offer(std::uint64_t sequence, const Offer& what) noexcept;
   /// What rank q has offered to this rank, or to all, in the operation; nullptr: nothing yet, or it cannot be mapped.
   OfferedWork* offered(int q, std::uint64_t sequence) noexcept;
-  /// The same for what this rank gets.
+  /// The same for what this rank gets, to be called before it announces the operation.
   JointRecord& offer_get(std::uint64_t sequence, const Get& what) noexcept;
   OfferedGet* offered_get(int q, std::uint64_t sequence) noexcept;
   /// See Landing::take_back.

@@ -1,6 +1,7 @@
 #pragma once
 /// Private memory of a process to which another one may write a part of a copy, through the kernel.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,9 +17,9 @@ struct Landing {
   static constexpr std::uint64_t kMostSlices = 32;
   /// So many slices are copied in one call into the kernel: half a MiB of copies that are not very long.
   static constexpr std::uint64_t kAtOnce = 4;
-  /// Bytes of a slice of a copy of `bytes`.
+  /// Bytes of a slice of a copy of `bytes`. A short one has two, of which the owner's is longer: the other has to hear of it, and to be heard.
   static std::uint64_t slice_for(std::uint64_t bytes) noexcept {
-    return JointWork::slice_of(bytes, 128 << 10, kMostSlices);
+    return JointWork::slice_of(bytes, std::min<std::uint64_t>(bytes / 16 * 9, 128 << 10), kMostSlices);
   }
 
   /// The owner's: it is at `memory`, of so many bytes, in slices of slice_for(bytes).

@@ -53,6 +53,7 @@ void Operation::start(Request request, std::uint64_t sequence) {
   offered_.reset();
   helping_.reset();
   helper_ = helped_ = -1;
+  get_to_ = nullptr;
   reducing_.reset();
   bound_ = &prepared().usual;
   reads_peers_ = prepared().reads_peers;
@@ -202,6 +203,7 @@ bool Operation::announce() {
     if (!mine.opens(plan::kExposesIn)) mine.input = reinterpret_cast<std::uintptr_t>(request_.in);
     if (!mine.opens(plan::kExposesOut)) mine.output = reinterpret_cast<std::uintptr_t>(request_.out);
   }
+  if (request_.offers_get) offer_get(mine);
   me.where = mine;
   decide_alone();
   domain.announce(sequence_, prepared().signature, std::as_bytes(std::span(&mine, 1)));

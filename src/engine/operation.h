@@ -93,6 +93,8 @@ struct Request {
   /// Where there is a judge: which call it is, and the judge's word on the next one of its kind, and on this one if it is the first.
   Judged judged{};
   bool rival_runs = false, rival_runs_next = false;
+  /// This rank offers a part of the one block that it gets through the kernel, if it does, to the rank that has it.
+  bool offers_get = false;
   /// The caller does nothing but wait for it: so often a short message may be looked for before anything else is looked at.
   int looks = 0;
   /// Where ranks take turns on the cores: how they are given their turn between two looks. Longer messages are looked for, too, then.
@@ -181,7 +183,8 @@ class Operation final : public Running {
   bool act_copy(const Slot& slot, const Action& action);
   bool act_reduce(const Slot& slot, const Action& action);
   std::byte* memory_at(const Slot& slot, const Address& a) const;
-  bool fetch(std::byte* to, const Address& from, std::size_t bytes);
+  bool act_get(const Action& action, std::byte* to, const Address& from);
+  Part part_of_peer(const Address& a, std::size_t bytes) const;
   std::uint64_t announced_at(plan::Space space, std::int32_t rank) const;
   bool gives_precedence(const Slot& slot);
   std::uint32_t step_at(std::span<const std::uint32_t> lane, std::uint32_t place) const;
@@ -208,10 +211,13 @@ class Operation final : public Running {
   bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);
   bool offer(const Slot& slot, const plan::Step& step);
   Done run_offered();
-  bool offer_get(std::uint32_t index, std::byte* to, const Part& from);
+  void offer_get(Whereabouts& mine);
+  bool only_waits(int q) const;
+  bool is_offered_get(std::uint32_t step) const;
+  Done run_get(std::byte* to, const Part& from);
   bool get_slices();
   bool help_get(int q);
-  bool only_waits(int q) const;
+  bool finds_offered_get(int q);
   bool help(const Slot& slot, int q);
   bool help_copy(int q);
   Done run_joint_reduction(const Slot& slot);
@@ -264,8 +270,9 @@ class Operation final : public Running {
   const plan::Step* joint_reduction_ = nullptr;  ///< or with this one
   std::optional<JointCopy> offered_, helping_;   ///< of this rank's copies, and of rank helped_'s
   int helper_ = -1, helped_ = -1;                ///< who may do a part of the former
-  std::byte* get_to_ = nullptr;          ///< where they go through the kernel: what this rank has offered comes here,
-  Part get_from_{};                      ///< from there,
+  std::byte* get_to_ =
+      nullptr;       ///< where they go through the kernel: what this rank gets comes here, once it has begun,
+  Part get_from_{};  ///< from there,
   OfferedGet* put_to_ = nullptr;         ///< and what it helps with goes there,
   const std::byte* put_from_ = nullptr;  ///< from here
   bool puts_fail_ = false;               ///< that was refused once: not again

@@ -24,7 +24,9 @@ bool Operation::act(const Slot& slot, const Action& action) {
   if (action.bytes > kBrief) tell();
   switch (action.op) {
     case OpCode::wait:
-      return peer_arrived(action.peer) && domain.reached(action.peer, action.channel, base_ + 1);
+      if (peer_arrived(action.peer) && domain.reached(action.peer, action.channel, base_ + 1)) return true;
+      if (joint_gets_) help_get(action.peer);
+      return false;
     case OpCode::signal:
       domain.signal(action.channel, base_ + 1);
       return true;
@@ -58,7 +60,7 @@ bool Operation::act_copy(const Slot& slot, const Action& action) {
   const Address &into = operands[0], &source = operands[1];
   if (into.space == Space::stage && !has_stage(slot)) return false;
   std::byte* const to = memory_at(slot, into);
-  if (reads_peers_ && plan::is_peer(source.space)) return fetch(to, source, action.bytes);
+  if (reads_peers_ && plan::is_peer(source.space)) return act_get(action, to, source);
   const std::byte* const from = memory_at(slot, source);
   if (to == from) return true;
   if (into.space == Space::stage && !to_and_fro())
@@ -82,20 +84,26 @@ bool Operation::act_reduce(const Slot& slot, const Action& action) {
       continue;
     }
     std::byte* const fetched = ground_.scratch->data() + static_cast<std::size_t>(a.rank) * kFetched;
-    if (!fetch(fetched, a, action.bytes)) return false;
+    if (!fetch(fetched, part_of_peer(a, action.bytes), 0, action.bytes)) return false;
     all[k] = fetched;
   }
   reduce_operands(step, all, action.bytes);
   return true;
 }
 
-/// From the memory of a peer, which can only be read through the kernel.
-bool Operation::fetch(std::byte* to, const Address& from, std::size_t bytes) {
-  return fetch(
-      to,
-      {reinterpret_cast<std::byte*>(announced_at(from.space, from.rank) + static_cast<std::uint64_t>(from.offset)),
-       bytes, from.rank},
-      0, bytes);
+/// What lies in the memory of a peer, which can only be read through the kernel.
+Operation::Part Operation::part_of_peer(const Address& a, std::size_t bytes) const {
+  const std::uint64_t at = announced_at(a.space, a.rank) + static_cast<std::uint64_t>(a.offset);
+  return {reinterpret_cast<std::byte*>(at), bytes, a.rank};
+}
+
+/// Copies from there, if nobody helps at once; whether all of it is done.
+bool Operation::act_get(const Action& action, std::byte* to, const Address& from) {
+  const Part there = part_of_peer(from, action.bytes);
+  if (!is_offered_get(action.step)) return fetch(to, there, 0, action.bytes);
+  Done done = run_get(to, there);
+  while (done == Done::some) done = run_offered();
+  return done == Done::all;
 }
 
 }  // namespace unisono::engine

@@ -56,6 +56,7 @@ Operation::Done Operation::run_offered() {
   const bool any = joint_gets_ ? get_slices() : offered_->copy(kPiece, copies_);
   if (!offered_->all_finished()) return any ? Done::some : Done::nothing;
   offered_.reset();
+  get_to_ = nullptr;
   helper_ = -1;
   piece_ = {};
   return Done::all;

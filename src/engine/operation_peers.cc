@@ -172,6 +172,10 @@ bool Operation::decide_shared() {
 void Operation::become(const Bound& bound, bool reads_peers) {
   bound_ = &bound;
   reads_peers_ = reads_peers;
+  if (!reads_peers && offered_) {  // what it would have got: nobody looks for that now
+    offered_.reset();
+    helper_ = -1;
+  }
   rival_open_ = false;
 }
 
@@ -277,6 +281,7 @@ std::vector<int> Operation::waiting_for() const {
       const auto& actions = bound_->actions.list;
       if (*slot.position < actions.size() && actions[*slot.position].op == OpCode::wait)
         name(actions[*slot.position].peer);
+      if (get_to_ != nullptr) name(helper_);
       continue;
     }
     for (std::size_t lane = 0; lane < plan.lanes; lane++) {

@@ -160,7 +160,7 @@ Operation::Stretch Operation::next_stretch(std::size_t bytes) const {
 /// Copies, and reduces likewise, all blocks of a step; of a shared plan at most one piece of one. Those behind it which copy from the same place
 /// do so at once: memory is read once, and the piece lies in the cache for all but the first.
 Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
-  if (offered_) return run_offered();
+  if (offered_ && (!joint_gets_ || get_to_ != nullptr)) return run_offered();
   const plan::Plan& plan = this->plan();
   const Step& step = plan.steps[index];
   const Ref& s = plan.src(step)[0];
@@ -181,7 +181,7 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
       if (now.bytes > kBrief) tell();
       const bool whole = steps.size() == 1 && piece_.at == 0;
       if (whole && joint_copies_ && offer(slot, step)) return run_offered();
-      if (whole && joint_gets_ && offer_get(index, to.data, from)) return run_offered();
+      if (whole && is_offered_get(index)) return run_get(to.data, from);
       if (from.peer < 0 && d.space == Space::stage && !to_and_fro())
         ground_.domain->stores().copy(to.data + now.at, from.data + now.at, now.bytes);
       else if (from.peer < 0 && (s.space == Space::stage || d.space == Space::stage))

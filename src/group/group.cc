@@ -174,6 +174,7 @@ bool GroupImpl::begin(Pending& p) {
   engine::Request request{p.known->prepared, static_cast<const std::byte*>(p.call.input),
                           static_cast<std::byte*>(p.call.output)};
   if (p.known->rivalry != nullptr) compete(p, request);
+  if (p.known->got > 0) request.offers_get = offers_get(p, request);
   look_meanwhile(request);
   operation_->start(std::move(request), p.sequence);
   p.operation = operation_.get();

@@ -18,6 +18,7 @@
 #include "engine/operation.h"
 #include "group/contest.h"
 #include "group/context_impl.h"
+#include "group/round_trial.h"
 #include "plan/select.h"
 #include "unisono/group.hpp"
 
@@ -72,9 +73,10 @@ struct Awaited {
 
 /// Calls in which two plans compete (rival.cc), or the judge alone opens its buffers, of one kind.
 struct Rivalry {
-  engine::Judged next;                     ///< the next of them
-  TimePoint ended{};                       ///< the last one, at the judge where ranks take turns on the cores
-  std::array<group::Contest, 2> contests;  ///< at their judge: out of place, in place
+  engine::Judged next;                      ///< the next of them
+  TimePoint ended{};                        ///< the last one, at the judge where ranks take turns on the cores
+  std::array<group::Contest, 2> contests;   ///< at their judge: out of place, in place
+  std::array<group::RoundTrial, 2> helped;  ///< likewise: whether it is helped with what it gets
 };
 
 /// What calls of the same kind have in common, found out by the first of them (known.cc).
@@ -83,6 +85,7 @@ struct Known {
   std::vector<std::int64_t> counts, output_counts;  ///< of which the signature has no more than a hash
   const plan::Algorithm* algorithm = nullptr;
   Rivalry* rivalry = nullptr;  ///< where there is a judge
+  std::int64_t got = 0;  ///< bytes of the one block that this rank would get through the kernel (engine::got_bytes)
   bool is(const engine::Signature& signature, const Call& call) const noexcept;
 };
 
@@ -169,6 +172,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::shared_ptr<const engine::Compiled> compiled(const Call& call, const plan::Algorithm& algorithm);
   Rivalry& rivalry_of(const Call& call, int judge);
   void compete(Pending& pending, engine::Request& request);
+  bool offers_get(const Pending& pending, const engine::Request& request);
   bool advance_operation(Pending& pending);
   void time_run(Pending& pending, TimePoint now);
   // Of any thread.

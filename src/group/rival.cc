@@ -43,7 +43,7 @@ Rivalry& GroupImpl::rivalry_of(const Call& call, int judge) {
   const group::Contest contest(
       static_cast<std::uint32_t>(std::min(kTrialBytes / std::max<std::uint64_t>(bytes, 1), kMostRuns)));
   return rivalries_
-      .try_emplace({call.collective, digits, judge}, Rivalry{{call.collective, digits, 0}, {}, {contest, contest}})
+      .try_emplace({call.collective, digits, judge}, Rivalry{{call.collective, digits, 0}, {}, {contest, contest}, {}})
       .first->second;
 }
 
@@ -60,6 +60,25 @@ void GroupImpl::compete(Pending& p, engine::Request& request) {
   request.rival_runs = (ahead ? contest.now() : contest.choose()) == Side::rival;
   request.rival_runs_next = ahead && contest.next() == Side::rival;
   if (contest.timed() || parts_.context->progress->cores_are_few()) p.contest = &contest;
+}
+
+namespace {
+/// Blocks from so many bytes on are offered, for each rank that waits to help. What the helper has written lies in its core's cache, and whoever uses shorter ones right away has to have them from there: that takes
+/// longer than it saves in many a program, so there it is tried, if they are not so short that it saves nothing at all (docs/design/0008).
+constexpr std::int64_t kOffered = 768 << 10, kTried = 32 << 10;
+}  // namespace
+
+/// Whether this rank, should it get its block through the kernel, offers a part of it to the rank that has it. It need not ask the others: who has it helps where it is offered.
+bool GroupImpl::offers_get(const Pending& p, const engine::Request& request) {
+  const Known& known = *p.known;
+  const std::int64_t waiting = rank() == p.call.root ? 1 : size() - 1;
+  if (known.got >= kOffered * waiting) return true;
+  const bool tried = size() == 2 && known.got >= kTried && known.prepared->rival && rank() == known.prepared->judge;
+  if (!tried || parts_.context->progress->cores_are_few()) return false;
+  group::RoundTrial& trial = known.rivalry->helped[p.call.input == p.call.output];
+  if (request.rival_runs) return trial.choose(parts_.context->clock);
+  trial.interrupt();
+  return false;
 }
 
 /// The clock is read only where the contest needs it: until the time counts, and at the end. It counts from when all ranks have begun: who came early

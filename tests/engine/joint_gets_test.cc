@@ -17,7 +17,8 @@
 namespace unisono::engine::test {
 namespace {
 
-constexpr std::size_t kLong = 2 << 20;
+constexpr std::size_t kLong = 2 << 20, kUneven = (4 << 20) + 1;
+constexpr std::size_t kShort = 64 << 10, kOdd = 40'001;  // two slices, and actions instead of pieces
 constexpr int kHasIt = 0, kGetsIt = 1;
 
 /// A peer's memory that cannot be written to from here, though it may be.
@@ -56,8 +57,8 @@ class Unwritable final : public transport::SharedView {
 /// Rank 0 has a block that rank 1 gets: by a broadcast or a scatter from rank 0, or a gather to rank 1. In private memory, in place unless said otherwise.
 class Gets {
  public:
-  explicit Gets(Collective collective, std::size_t block = kLong, bool in_place = true)
-      : collective_(collective), block_(block), in_place_(in_place) {
+  explicit Gets(Collective collective, std::size_t block = kLong, bool in_place = true, bool offers = true)
+      : collective_(collective), block_(block), in_place_(in_place), offers_(offers) {
     for (auto& memory : memory_) memory.resize(2 * block);
     own_.resize(2 * block);
     for (std::size_t i = 0; i < block; i++) source()[i] = value(i);
@@ -73,9 +74,13 @@ class Gets {
     if (r == kGetsIt) std::fill_n(target(), block_, std::byte{0});
     operation_[r]->start(request(r), sequence);
   }
-  /// The same, and rank 1 has got a piece and leaves it to the test what becomes of the rest, which it has offered.
+  /// The same, and rank 1 has got a piece, if that is not all at once, and leaves it to the test what becomes of the rest, which it has offered.
   void start_getting() {
     start();
+    if (block_ <= kShort) {
+      advance(kGetsIt);
+      return;
+    }
     run(kHasIt);
     while (copied() == 0 && advance(kGetsIt)) {
     }
@@ -109,6 +114,12 @@ class Gets {
   std::byte* source() { return memory_[kHasIt].data() + (collective_ == Collective::scatter ? block_ : 0); }
 
   Request request(int r) {
+    Request request = on_memory(r);
+    request.offers_get = offers_;
+    return request;
+  }
+
+  Request on_memory(int r) {
     std::byte* const memory = memory_[r].data();
     // Of a gather's root in place the block of rank 1, which it is, is the second one.
     if (collective_ == Collective::gather && r == kGetsIt) return {prepared_[r], memory + block_, memory};
@@ -133,7 +144,7 @@ class Gets {
 
   const Collective collective_;
   const std::size_t block_;
-  const bool in_place_;
+  const bool in_place_, offers_;
   SimulatedWorld world_{2, {}, 0};
   std::vector<std::byte> memory_[2], own_;
   std::shared_ptr<const Prepared> prepared_[2];
@@ -218,6 +229,17 @@ TEST_P(JointGets, WhoWasStoppedFindsNothingToWriteTo) {
   EXPECT_EQ(gets_.copied(), 0U);
 }
 
+TEST_P(JointGets, WhoWasStoppedIsNamed) {
+  gets_.start_getting();
+  OfferedGet* const offered = gets_.world().rank(kHasIt).domain->offered_get(kGetsIt, gets_.sequence());
+  ASSERT_NE(offered, nullptr);
+  ASSERT_TRUE(JointWork(offered->work, JointWork::Side::other).claim(1));
+  gets_.run(kHasIt);
+  gets_.run(kGetsIt);
+  EXPECT_FALSE(gets_.done(kGetsIt));
+  EXPECT_EQ(gets_.operation(kGetsIt).waiting_for(), std::vector<int>{kHasIt});
+}
+
 TEST_P(JointGets, WhatCannotBeWrittenToIsCopiedByItsOwner) {
   SimulatedRank& writer = gets_.world().rank(kHasIt);
   SimulatedRank& owner = gets_.world().rank(kGetsIt);
@@ -233,13 +255,14 @@ TEST_P(JointGets, WhatCannotBeWrittenToIsCopiedByItsOwner) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rooted, JointGets,
-                         testing::Values(std::pair{Collective::broadcast, kLong},
-                                         std::pair{Collective::broadcast, std::size_t{(4 << 20) + 1}},
-                                         std::pair{Collective::scatter, kLong},
-                                         std::pair{Collective::scatter, std::size_t{(4 << 20) + 1}},
-                                         std::pair{Collective::gather, kLong},
-                                         std::pair{Collective::gather, std::size_t{(4 << 20) + 1}}),
+INSTANTIATE_TEST_SUITE_P(Rooted, JointGets, testing::ValuesIn([] {
+                           std::vector<std::pair<Collective, std::size_t>> all;
+                           for (const auto collective :
+                                {Collective::broadcast, Collective::scatter, Collective::gather})
+                             for (const std::size_t block : {kLong, kUneven, kShort, kOdd})
+                               all.emplace_back(collective, block);
+                           return all;
+                         }()),
                          [](const auto& which) {
                            return std::string(name_of(which.param.first)) + "_" + std::to_string(which.param.second);
                          });
@@ -257,12 +280,24 @@ TEST(JointGetsNot, FromARootThatHasAsMuchToCopy) {
   }
 }
 
-TEST(JointGetsNot, OfShortBlocks) {
-  Gets gets(Collective::broadcast, 700'000);
+TEST(JointGetsNot, WhereNothingIsOffered) {
+  Gets gets(Collective::broadcast, kLong, true, false);
   gets.start_getting();
+  const std::size_t before = gets.copied();
   EXPECT_EQ(gets.world().rank(kHasIt).domain->offered_get(kGetsIt, 1), nullptr);
+  gets.run(kHasIt);
+  EXPECT_EQ(gets.copied(), before);
   gets.run_both();
   EXPECT_TRUE(gets.done_and_right());
+}
+
+/// Both are at it at once: the owner's slice is the longer one, and what it has it need not share.
+TEST(JointGets, AShortOneHasTwoSlices) {
+  for (const std::uint64_t bytes : {5'000, 40'001, 64 << 10, 200 << 10, 256 << 10}) {
+    const std::uint64_t slice = Landing::slice_for(bytes);
+    EXPECT_LT(slice, bytes) << bytes;
+    EXPECT_LE(bytes, 2 * slice) << bytes;
+  }
 }
 
 }  // namespace

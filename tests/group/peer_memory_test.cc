@@ -137,6 +137,55 @@ TEST(PeerMemory, RootsInPlaceHelp) {
       });
 }
 
+/// Short ones only where that makes rounds shorter: for some calls it is tried in any case.
+TEST(PeerMemory, HelpThatIsTriedChangesNoResult) {
+  spawn_threads(2, [](Group world) {
+    constexpr std::int64_t kCount = 8192;
+    for (int round = 0; round < 1000; round++) {
+      const int root = 0;
+      Values data(kCount, world.rank() == root ? round : -1);
+      world.broadcast(std::span(data), root);
+      ASSERT_EQ(data, Values(kCount, round)) << round;
+      const bool at_root = world.rank() == root;
+      Values blocks = at_root ? Values(2 * kCount, round + 1) : Values{};
+      const std::span<std::int64_t> own = at_root ? std::span(blocks).first(kCount) : std::span(data);
+      world.scatter(std::span<const std::int64_t>(blocks), own, root);
+      ASSERT_EQ(data, Values(kCount, at_root ? round : round + 1)) << round;
+      world.gather(std::span<const std::int64_t>(own), std::span(blocks), root);
+      if (at_root) {
+        ASSERT_EQ(blocks, Values(2 * kCount, round + 1)) << round;
+        ASSERT_EQ(own.data(), blocks.data());
+      }
+    }
+  });
+}
+
+/// Whether the others' memory is shared a rank does not know when it offers a part of what it would get through the kernel. In some rounds all memory is shared, in others one rank's, or none.
+TEST(PeerMemory, WhatIsOfferedForNothingHarmsNobody) {
+  for (const int n : {2, 3})
+    spawn_threads(n, [n](Group world) {
+      constexpr std::int64_t kCount = 250'000;
+      const Buffer shared = world.allocate(static_cast<std::size_t>(n * kCount) * sizeof(std::int64_t));
+      const bool at_root = world.rank() == 0;
+      for (int round = 0; round < 60; round++) {
+        Values own(static_cast<std::size_t>(n * kCount), -1);
+        const int opens = round % (n + 2);
+        const auto all = opens == n || opens == world.rank() ? shared.span<std::int64_t>() : std::span(own);
+        const auto mine = all.subspan(static_cast<std::size_t>(world.rank() * kCount), kCount);
+        std::ranges::fill(all, at_root ? round : -1);
+        world.broadcast(mine, 0);
+        ASSERT_EQ(std::ranges::count(mine, round), kCount) << round;
+        std::ranges::fill(all, at_root ? round + 1 : -1);
+        world.scatter(std::span<const std::int64_t>(at_root ? all : std::span<std::int64_t>{}), mine, 0);
+        ASSERT_EQ(std::ranges::count(mine, round + 1), kCount) << round;
+        std::ranges::fill(all, -1);
+        std::ranges::fill(mine, round + 2);
+        world.gather(std::span<const std::int64_t>(mine), at_root ? all : std::span<std::int64_t>{}, 0);
+        ASSERT_EQ(std::ranges::count(all, round + 2), at_root ? n * kCount : kCount) << round;
+      }
+    });
+}
+
 TEST(PeerMemory, UnevenCountsAreRight) {
   spawn_threads(3, [](Group world) {
     const Values counts{70'000, 0, 20'000};

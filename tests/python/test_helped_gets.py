@@ -22,15 +22,16 @@ PRIVATE = {
 }
 
 
-def dies_amid(world: Group, victim: int) -> list[Any] | None:
-    x, both = np.zeros(4 << 20, np.float32), np.zeros(8 << 20, np.float32)
+def dies_amid(world: Group, victim: int, count: int) -> list[Any] | None:
+    x, both = np.zeros(count, np.float32), np.zeros(2 * count, np.float32)
 
     def get() -> None:  # rank 1 gets what rank 0 has, in a broadcast, a gather and a message
         world.broadcast(x, root=0)
         world.gather(x, both if world.rank == 1 else None, root=1)
         world.send(x, 1) if world.rank == 0 else world.recv(x, 0)
 
-    get()
+    for _ in range(1 if count > 1 << 20 else 1000):  # short ones are tried with help after some hundred calls
+        get()
     if world.rank == victim:
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
     start = time.monotonic()
@@ -42,8 +43,10 @@ def dies_amid(world: Group, victim: int) -> list[Any] | None:
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_one_of_both_dies(victim: int) -> None:
-    job = launch(dies_amid, 2, victim=victim, env=PRIVATE)
+@pytest.mark.parametrize("count", [4 << 20, 16 << 10], ids=["long", "short"])
+def test_one_of_both_dies(victim: int, count: int) -> None:
+    env = PRIVATE if count > 1 << 20 else {"UNISONO_SHARE_MEMORY": "0"}  # short ones only in contest with stages
+    job = launch(dies_amid, 2, victim=victim, count=count, env=env)
     assert job.outcomes[1 - victim].value is not None, (job.outcomes, job.output)
     named, message, took = job.outcomes[1 - victim].value
     assert named == victim, (message, job.output)

@@ -13,7 +13,7 @@ inline constexpr std::uint64_t kLine = 64;
 inline constexpr std::uint64_t kHeaderBytes = kPage;         ///< the segment's first page; offset 0 is never handed out
 inline constexpr std::uint64_t kMagic = 0x31306f6e6f73696e;  // "nisono01"
 /// Of the layout, and of what ranks work out alike without a word, such as places on stages (engine/stage_ring.h).
-inline constexpr std::uint32_t kVersion = 8;
+inline constexpr std::uint32_t kVersion = 9;
 
 struct SegmentHeader {
   std::uint64_t magic;
