@@ -23,6 +23,7 @@ Setup setup_for(const ContextImpl& c, std::vector<std::string> addresses) {
   setup.interface_addresses = std::move(addresses);
   setup.log = c.log;
   setup.segment_bytes = segment_address_space();
+  setup.peer_memory = c.config.peer_memory;
   setup.home = c.home;
   return setup;
 }

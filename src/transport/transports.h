@@ -23,6 +23,7 @@ struct Setup {
   std::uint64_t segment_bytes =
       256u << 20;                       ///< shm: virtual size of the segment; memory is committed as it is allocated
   std::uint64_t ring_bytes = 2u << 20;  ///< shm: largest size of a stream's ring
+  bool peer_memory = true;              ///< shm: peers may read this process's memory through the kernel
   std::optional<MemoryHome> home;       ///< shm: where the segment's pages should be; nothing: as the system likes
   Logger log;
 };

@@ -170,6 +170,7 @@ std::string Endpoint::describe(int fd) const { return fmt::format("pid {}", cred
 
 void Endpoint::greeted(Fd fd, const PeerId& peer, std::optional<Dial> dial, TimePoint now, std::vector<Event>& events) {
   const Credentials who = credentials_of(fd.get());
+  rest();
   // Before its memory arrives: as it still answers after this, the handle is surely that process's.
   ProcessHandle process = process_of(fd.get(), who.pid);
   auto channel = Channel::create(segment_, ring_bytes(setup_.ring_bytes, lines_.size() + meetings_.size()));
@@ -194,6 +195,17 @@ void Endpoint::greeted(Fd fd, const PeerId& peer, std::optional<Dial> dial, Time
     return give_up(std::move(meeting), status, false, now, events);
   meetings_.emplace(token, std::move(meeting));
   advance(token, now, events);
+}
+
+/// There is somebody who may read this process's memory. Without the thread that takes a little longer.
+void Endpoint::rest() {
+  if (!std::exchange(setup_.peer_memory, false)) return;
+  auto thread = RestingThread::start(segment_->header().resting);
+  if (thread)
+    resting_ = std::move(thread).value();
+  else
+    setup_.log.info(
+        fmt::format("shm: {}; peers name the main one when they copy from this process", thread.status().message()));
 }
 
 void Endpoint::advance(std::uint64_t token, TimePoint now, std::vector<Event>& events) {

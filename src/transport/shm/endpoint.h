@@ -11,6 +11,7 @@
 #include "transport/poller.h"
 #include "transport/shm/channel.h"
 #include "transport/shm/offer.h"
+#include "transport/shm/resting_thread.h"
 #include "transport/shm/segment.h"
 #include "transport/socket/reception.h"
 #include "transport/socket/watch.h"
@@ -80,12 +81,14 @@ class Endpoint final : public Transport, public SocketKind {
   void process_ended(const PeerId& peer, std::vector<Event>& events);
   void sweep();
   void remove_line(std::map<std::uint64_t, std::shared_ptr<Line>>::iterator at);
+  void rest();
   void say_no_pidfd(const std::string& why);
 
   Setup setup_;
   EpollPoller& home_;  ///< whose doorbell peers get
   Poller* attached_ = nullptr;
   std::shared_ptr<Segment> segment_;
+  std::unique_ptr<RestingThread> resting_;  ///< once there is a peer
   std::unique_ptr<Watch> watch_;
   std::string address_;
   std::unique_ptr<Reception> reception_;

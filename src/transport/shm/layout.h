@@ -13,7 +13,7 @@ inline constexpr std::uint64_t kLine = 64;
 inline constexpr std::uint64_t kHeaderBytes = kPage;         ///< the segment's first page; offset 0 is never handed out
 inline constexpr std::uint64_t kMagic = 0x31306f6e6f73696e;  // "nisono01"
 /// Of the layout, and of what ranks work out alike without a word, such as places on stages (engine/stage_ring.h).
-inline constexpr std::uint32_t kVersion = 9;
+inline constexpr std::uint32_t kVersion = 10;
 
 struct SegmentHeader {
   std::uint64_t magic;
@@ -22,6 +22,8 @@ struct SegmentHeader {
   std::uint64_t bytes;
   std::uint64_t base;   ///< the owner's address of the segment
   std::uint64_t nonce;  ///< random: whoever reads it at `base` in a process's memory knows that it is the owner's
+  std::atomic<std::int32_t>
+      resting;  ///< a thread of the owner that sleeps (resting_thread.h), as the owner calls it; 0: none
   alignas(kLine)
       std::atomic<std::uint32_t> parked;  ///< the owner sleeps: ring its doorbell after a store that it waits for
   std::atomic<std::uint32_t> processor;   ///< 1 + where the owner last waited; 0: not said

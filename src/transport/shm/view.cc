@@ -82,7 +82,7 @@ Result<std::shared_ptr<PeerView>> PeerView::map(const Fd& memfd, std::uint64_t b
     return Status::authentication(
         "the peer's shared memory does not begin as ours: does it run another version of unisono?");
   if (owner > 0 && may_read(owner, *header)) {
-    view->process_ = owner;
+    view->process_ = view->thread_ = owner;
     view->writes_ = may_write(owner, *header);
   }
   return view;
@@ -125,16 +125,37 @@ void PeerView::map_now(std::uint64_t offset, std::uint64_t bytes, bool write) no
   if (there != nullptr) shm::map_now(there, bytes, write);
 }
 
+/// A thread that rests, once there is one. What it is called in another PID namespace may be somebody else here.
+pid_t PeerView::whom() noexcept {
+  const auto& header = *reinterpret_cast<const SegmentHeader*>(base_);
+  const pid_t resting = header.resting.load(std::memory_order_relaxed);
+  if (resting != considered_.load(std::memory_order_relaxed)) {
+    thread_.store(resting > 0 && may_read(resting, header) ? resting : process_, std::memory_order_relaxed);
+    considered_.store(resting, std::memory_order_relaxed);
+  }
+  return thread_.load(std::memory_order_relaxed);
+}
+
+/// `copy` of the thread that is to be asked; of the process where that has just ended.
+template <class Copy>
+int PeerView::by_any_thread(Copy&& copy) noexcept {
+  const pid_t thread = whom();
+  const int error = copy(thread);
+  return error == ESRCH && thread != process_ ? copy(process_) : error;
+}
+
 int PeerView::read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
   if (owner_) {
     std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
     return 0;
   }
-  return process_ != 0 ? read_process(process_, to, from, bytes) : EPERM;
+  if (process_ == 0) return EPERM;
+  return by_any_thread([&](pid_t thread) { return read_process(thread, to, from, bytes); });
 }
 
 int PeerView::write_memory(std::span<const Area> areas, const std::byte* from, std::size_t bytes) noexcept {
-  if (!owner_) return writes_ ? write_process(process_, areas, from, bytes) : EPERM;
+  if (!owner_ && !writes_) return EPERM;
+  if (!owner_) return by_any_thread([&](pid_t thread) { return write_process(thread, areas, from, bytes); });
   for (const Area& area : areas) {
     const std::size_t n = std::min<std::size_t>(area.bytes.load(), bytes);
     if (n > 0) std::memcpy(reinterpret_cast<void*>(area.address.load()), from, n);

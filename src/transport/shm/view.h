@@ -55,8 +55,14 @@ class PeerView final : public SharedView {
   const std::byte* base_;
   std::uint64_t bytes_;
   std::shared_ptr<Segment> owner_;  ///< null: the mapping is ours to undo
-  pid_t process_ = 0;               ///< whose memory can be read; 0: it cannot
-  bool writes_ = false;             ///< it can be written to
+  pid_t whom() noexcept;
+  template <class Copy>
+  int by_any_thread(Copy&& copy) noexcept;
+
+  pid_t process_ = 0;                 ///< whose memory can be read; 0: it cannot
+  std::atomic<pid_t> thread_{0};      ///< of it, that the kernel is asked for,
+  std::atomic<pid_t> considered_{0};  ///< and the last one that it said rests
+  bool writes_ = false;               ///< it can be written to
   std::shared_ptr<const Fd> doorbell_;
   const std::atomic<std::uint32_t>* parked_;
   const ControlBlock* theirs_ = nullptr;
