@@ -100,7 +100,7 @@ Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype) {
 std::int64_t got_bytes(const Bound& bound) noexcept {
   const std::int32_t get = bound.compiled->only_get;
   if (get < 0) return 0;
-  const plan::Ref& source = bound.plan().src(bound.plan().steps[static_cast<std::size_t>(get)])[0];
+  const plan::Ref& source = bound.compiled->got();
   return peer_block(bound.plan(), bound.binding, plan::Space::peer_in, source.rank, source.first).bytes;
 }
 

@@ -60,13 +60,15 @@ int turn_of(const plan::Plan& plan, const std::vector<std::uint32_t>& lane) {
   return op == plan::OpCode::recv ? 0 : op == plan::OpCode::send ? 2 : 1;
 }
 
-/// The one step that copies from a peer's input; -1: none, or several.
+/// The one step that copies from a peer's input, or reduces that with this rank's; -1: none, or several.
 std::int32_t only_get(const plan::Plan& plan) {
   std::int32_t found = -1;
   for (std::uint32_t i = 0; i < plan.steps.size(); i++) {
     const plan::Step& s = plan.steps[i];
-    if (s.op != plan::OpCode::get || plan.src(s)[0].space != plan::Space::peer_in) continue;
-    if (found >= 0 || plan.dst(s)[0].count != 1) return -1;
+    const auto peers = std::ranges::count(plan.src(s), plan::Space::peer_in, &plan::Ref::space);
+    if (peers == 0) continue;
+    const bool simple = s.op == plan::OpCode::get || (s.op == plan::OpCode::reduce && plan.src(s).size() == 2);
+    if (found >= 0 || peers > 1 || !simple || plan.dst(s).size() != 1 || plan.dst(s)[0].count != 1) return -1;
     found = static_cast<std::int32_t>(i);
   }
   return found;

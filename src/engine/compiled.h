@@ -25,8 +25,9 @@ struct Compiled {
   /// The steps of a short plan of messages, in an order in which one after the other can be run: a recv only where nothing else can be. Empty: no such plan.
   std::vector<std::uint32_t> straight;
   std::uint32_t opening = 0;  ///< so many steps at its beginning may be done in the opposite order (plan::opening)
-  std::int32_t joint_reduction = -1;   ///< of a joint plan: the step that others do a part of; -1: it has copies
-  std::int32_t only_get = -1;          ///< the one step that copies from a peer's input; -1: none, or several
+  std::int32_t joint_reduction = -1;  ///< of a joint plan: the step that others do a part of; -1: it has copies
+  std::int32_t only_get =
+      -1;  ///< the one step that copies from a peer's input, or reduces that with this rank's; -1: none, or several
   std::vector<Folding> foldings;       ///< by step; empty when there is none
   std::vector<std::int32_t> sends_to;  ///< ranks that this rank sends to, ascending
   /// Sums go back where operands lay, on other ranks' stages: who writes there next has just read there, so nobody waits for lines, and all of it goes
@@ -35,6 +36,11 @@ struct Compiled {
   /// Two ranks stage for each other: in every second turn around the stage each may do so on the other's, where it has read last.
   bool exchanges = false;
 
+  /// What only_get, which there is, has from a peer.
+  const plan::Ref& got() const {
+    const auto sources = plan.src(plan.steps[static_cast<std::size_t>(only_get)]);
+    return sources[sources.front().space == plan::Space::peer_in ? 0 : 1];
+  }
   /// That step, and those behind it that are alike.
   std::span<const std::uint32_t> together(std::uint32_t step) const {
     return std::span(lanes[plan.steps[step].lane]).subspan(places[step], 1 + alike[step]);

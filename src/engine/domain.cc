@@ -184,8 +184,8 @@ JointRecord& Domain::offer_get(std::uint64_t sequence, const Get& what) noexcept
   OfferedGet& offered = own_->get[sequence & 1];
   offered.partner = what.partner;
   offered.from = what.from;
-  offered.to.open(what.to, what.bytes);
-  fill_in(offered.work, what.bytes, Landing::slice_for(what.bytes));
+  offered.to.open(what.to, what.bytes, what.slice);
+  fill_in(offered.work, what.bytes, what.slice);
   offered.sequence.store(sequence, std::memory_order_release);
   return offered.work;
 }

@@ -81,7 +81,7 @@ struct Get {
   std::int32_t partner = 0;
   std::byte* to = nullptr;
   std::uint64_t from = 0;  ///< bytes behind where the partner's input begins
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0, slice = 0;
 };
 
 /// The same for the partner, who may write a part of it to the rank's memory. Two of them are used in turn, too.

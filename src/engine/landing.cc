@@ -4,8 +4,7 @@
 
 namespace unisono::engine {
 
-void Landing::open(std::byte* memory, std::uint64_t bytes) noexcept {
-  const std::uint64_t slice = slice_for(bytes);
+void Landing::open(std::byte* memory, std::uint64_t bytes, std::uint64_t slice) noexcept {
   for (std::uint64_t at = 0, k = 0; at < bytes; at += slice, k++) {
     to[k].address.store(reinterpret_cast<std::uintptr_t>(memory) + at, std::memory_order_relaxed);
     to[k].bytes.store(std::min(slice, bytes - at), std::memory_order_relaxed);

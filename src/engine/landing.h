@@ -22,8 +22,13 @@ struct Landing {
     return JointWork::slice_of(bytes, std::min<std::uint64_t>(bytes / 16 * 9, 128 << 10), kMostSlices);
   }
 
-  /// The owner's: it is at `memory`, of so many bytes, in slices of slice_for(bytes).
-  void open(std::byte* memory, std::uint64_t bytes) noexcept;
+  /// The same where this process's operand is summed with the other's. Each reads what lies in the other's cache, and what the second one writes has to leave the owner's: it does a third.
+  static std::uint64_t slice_for_sums(std::uint64_t bytes) noexcept {
+    return JointWork::slice_of(bytes, std::min<std::uint64_t>(bytes / 16 * 11, 88 << 10), kMostSlices);
+  }
+
+  /// The owner's: it is at `memory`, of so many bytes, in slices of so many.
+  void open(std::byte* memory, std::uint64_t bytes, std::uint64_t slice) noexcept;
   /// Likewise: what has not begun to be written is not written any more.
   void take_back() noexcept;
   /// The other's: those of a piece, which is of slices of so many bytes.

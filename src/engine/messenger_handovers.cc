@@ -53,7 +53,7 @@ std::uint64_t Messenger::new_landing(std::byte* to, std::uint64_t bytes) {
   }
   const std::uint64_t offset = landings_.back();
   landings_.pop_back();
-  landing_at(offset).open(to, bytes);
+  landing_at(offset).open(to, bytes, Landing::slice_for(bytes));
   return offset;
 }
 

@@ -31,6 +31,9 @@ class Messenger;
 inline constexpr std::size_t kFetched = 128 << 10;
 static_assert(kUncut <= kFetched);
 
+/// A reduce of which two ranks do a part each has no more bytes: then slices are not longer than what is fetched at a time.
+inline constexpr std::int64_t kMostSummed = Landing::kMostSlices * kFetched;
+
 /// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
 inline constexpr std::size_t kPiece = 512 << 10;
 
@@ -184,6 +187,7 @@ class Operation final : public Running {
   bool act_reduce(const Slot& slot, const Action& action);
   std::byte* memory_at(const Slot& slot, const Address& a) const;
   bool act_get(const Action& action, std::byte* to, const Address& from);
+  bool act_offered(std::byte* to, const Part& from);
   Part part_of_peer(const Address& a, std::size_t bytes) const;
   std::uint64_t announced_at(plan::Space space, std::int32_t rank) const;
   bool gives_precedence(const Slot& slot);
@@ -195,7 +199,7 @@ class Operation final : public Running {
   bool run_wait(const Slot& slot, const plan::Step& step);
   bool run_signal(const Slot& slot, const plan::Step& step);
   Done run_copy(Slot& slot, std::uint32_t index);
-  Done run_reduce(const Slot& slot, const plan::Step& step);
+  Done run_reduce(const Slot& slot, std::uint32_t index);
   std::size_t find_operands(const Slot& slot, const plan::Step& step, std::int32_t further, std::size_t at,
                             std::span<void*> memory) const;
   /// Bytes of a block.
@@ -216,6 +220,7 @@ class Operation final : public Running {
   bool is_offered_get(std::uint32_t step) const;
   Done run_get(std::byte* to, const Part& from);
   bool get_slices();
+  void sum_of_two(std::byte* to, const std::byte* own, const std::byte* others, std::size_t bytes);
   bool help_get(int q);
   bool finds_offered_get(int q);
   bool help(const Slot& slot, int q);

@@ -77,6 +77,10 @@ bool Operation::act_reduce(const Slot& slot, const Action& action) {
   Operands memory(step.dst_count + step.src_count);
   const std::span<void*> all = memory.all();
   const auto operands = bound_->actions.of(action, all.size());
+  if (is_offered_get(action.step)) {
+    const Address& from = *std::ranges::find_if(operands, plan::is_peer, &Address::space);
+    return act_offered(memory_at(slot, operands[0]), part_of_peer(from, action.bytes));
+  }
   for (std::size_t k = 0; k < all.size(); k++) {
     const Address& a = operands[k];
     if (!reads_peers_ || !plan::is_peer(a.space)) {
@@ -100,8 +104,12 @@ Operation::Part Operation::part_of_peer(const Address& a, std::size_t bytes) con
 /// Copies from there, if nobody helps at once; whether all of it is done.
 bool Operation::act_get(const Action& action, std::byte* to, const Address& from) {
   const Part there = part_of_peer(from, action.bytes);
-  if (!is_offered_get(action.step)) return fetch(to, there, 0, action.bytes);
-  Done done = run_get(to, there);
+  return is_offered_get(action.step) ? act_offered(to, there) : fetch(to, there, 0, action.bytes);
+}
+
+/// Whether all of it is done: by others what is not done at once.
+bool Operation::act_offered(std::byte* to, const Part& from) {
+  Done done = run_get(to, from);
   while (done == Done::some) done = run_offered();
   return done == Done::all;
 }

@@ -15,16 +15,17 @@ void Operation::offer_get(Whereabouts& mine) {
   const std::int32_t get = gets.compiled->only_get;
   if (get < 0) return;
   const plan::Step& step = gets.plan().steps[static_cast<std::size_t>(get)];
-  const plan::Ref& source = gets.plan().src(step)[0];
+  const plan::Ref& source = gets.compiled->got();
   Domain& domain = *ground_.domain;
   if (!domain.writes_to(source.rank)) return;
   const PeerBlock block = peer_block(gets.plan(), gets.binding, Space::peer_in, source.rank, source.first);
-  if (block.bytes == 0) return;
+  if (block.bytes == 0 || (step.op == plan::OpCode::reduce && block.bytes > kMostSummed)) return;
   Get what;
   what.partner = helper_ = source.rank;
   what.to = request_.out + gets.binding.out.offset[static_cast<std::size_t>(gets.plan().dst(step)[0].first)];
   what.from = static_cast<std::uint64_t>(block.offset);
   what.bytes = static_cast<std::uint64_t>(block.bytes);
+  what.slice = step.op == plan::OpCode::reduce ? Landing::slice_for_sums(what.bytes) : Landing::slice_for(what.bytes);
   offered_.emplace(domain.offer_get(sequence_, what), JointCopy::Side::owner);
   mine.flags |= Whereabouts::kOffersGet;
 }
@@ -43,27 +44,51 @@ bool Operation::is_offered_get(std::uint32_t step) const {
          only_waits(helper_);
 }
 
-/// The copy that was offered begins.
+/// What was offered begins.
 Operation::Done Operation::run_get(std::byte* to, const Part& from) {
   get_to_ = to;
   get_from_ = from;
   return run_offered();
 }
 
-/// This rank's part of it; whether anything was copied.
+/// This rank's part of it; whether anything was done.
 bool Operation::get_slices() {
+  if (reduces(plan().collective))
+    return offered_->move(kPiece, 1, [&](const JointWork::Piece& piece) {
+      std::byte* const fetched = ground_.scratch->data();
+      if (!fetch(fetched, get_from_, piece.at, piece.bytes)) return false;
+      sum_of_two(get_to_ + piece.at, request_.in + piece.at, fetched, piece.bytes);
+      return true;
+    });
   return offered_->move(kPiece, Landing::kAtOnce, [&](const JointWork::Piece& piece) {
     return fetch(get_to_ + piece.at, get_from_, piece.at, piece.bytes);
   });
+}
+
+/// What the reduce does with this rank's operand and the other's, whichever of the two ranks this is.
+void Operation::sum_of_two(std::byte* to, const std::byte* own, const std::byte* others, std::size_t bytes) {
+  const bool first = ground_.rank == 0;
+  const void* const sources[] = {first ? own : others, first ? others : own};
+  const kernels::Reduce what{prepared().dtype, prepared().op, prepared().op == ReduceOp::avg ? ground_.size : 1};
+  kernels::reduce(what, to, nullptr, sources, bytes / size_of(what.dtype));
 }
 
 /// A part of what rank q, for which this rank waits, gets from here.
 bool Operation::help_get(int q) {
   if (helped_ == q ? !helping_ : !finds_offered_get(q)) return false;
   Domain& domain = *ground_.domain;
-  const bool any = helping_->move(kPiece, Landing::kAtOnce, [&](const JointWork::Piece& piece) {
+  const bool sums = reduces(plan().collective);
+  const bool any = helping_->move(kPiece, sums ? 1 : Landing::kAtOnce, [&](const JointWork::Piece& piece) {
+    const std::byte* from = put_from_ + piece.at;
+    if (sums) {
+      std::byte* const sum = ground_.scratch->data();
+      puts_fail_ = domain.read_peer(q, sum, announced_at(Space::peer_in, q) + piece.at, piece.bytes) != 0;
+      if (puts_fail_) return false;
+      sum_of_two(sum, from, sum, piece.bytes);
+      from = sum;
+    }
     const auto to = put_to_->to.areas(piece, helping_->slice());
-    puts_fail_ = domain.write_peer(q, to, put_from_ + piece.at, piece.bytes) != 0;
+    puts_fail_ = domain.write_peer(q, to, from, piece.bytes) != 0;
     return !puts_fail_;
   });
   // Some memory, that of devices for one, can be written to by its own process alone: that does what is left.
@@ -84,7 +109,8 @@ bool Operation::finds_offered_get(int q) {
   put_to_ = offered;
   const auto room = static_cast<std::uint64_t>(bound_->binding.in.total());
   const std::uint64_t from = offered->from, bytes = helping_->bytes();
-  if (bytes > room || from > room - bytes || helping_->slices() > Landing::kMostSlices)
+  const bool too_long = reduces(plan().collective) && helping_->slice() > kFetched;
+  if (bytes > room || from > room - bytes || helping_->slices() > Landing::kMostSlices || too_long)
     helping_.reset();  // that makes no sense: q does it alone
   else
     put_from_ = request_.in + from;

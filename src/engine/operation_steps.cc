@@ -61,7 +61,7 @@ bool Operation::run_step(Slot& slot, std::uint32_t index) {
       break;
     case OpCode::reduce:
       if (slot.state[index].load(std::memory_order_relaxed) == kFolded) break;  // with the message
-      if (const Done done = run_reduce(slot, step); done != Done::all) return done == Done::some;
+      if (const Done done = run_reduce(slot, index); done != Done::all) return done == Done::some;
       break;
     case OpCode::send:
     case OpCode::recv:
@@ -271,9 +271,11 @@ void Operation::reduce_operands(const Step& step, std::span<void* const> memory,
   on_stage != 0 ? ground_.domain->stores().store(kernels::SharedStores::Kind::reduce, bytes, run) : run(false);
 }
 
-Operation::Done Operation::run_reduce(const Slot& slot, const Step& step) {
-  if (joint_reduction_ == &step) return run_joint_reduction(slot);
+Operation::Done Operation::run_reduce(const Slot& slot, std::uint32_t index) {
   const plan::Plan& plan = this->plan();
+  const Step& step = plan.steps[index];
+  if (joint_reduction_ == &step) return run_joint_reduction(slot);
+  if (is_offered_get(index)) return run_get(request_.out, part(slot, bound_->compiled->got(), 0));
   Operands memory(step.dst_count + step.src_count);
   for (const std::int32_t blocks = plan.dst(step)[0].count; piece_.block < blocks; piece_ = {piece_.block + 1, 0}) {
     const std::size_t bytes = find_operands(slot, step, piece_.block, 0, memory.all());

@@ -15,14 +15,14 @@ namespace unisono::engine::test {
 namespace {
 
 constexpr int kGathering = 3, kGatherer = 1;
-constexpr std::size_t kGathered = 2000;  ///< bytes of a rank
+constexpr std::size_t kClosedGather = 2000;  ///< bytes of a rank
 
 /// Gathers to rank 1, whose output lies in its segment or does not, each run by one Operation a rank.
 class Gathers {
  public:
   explicit Gathers(bool rival) {
     SimulatedRank& root = world_.rank(kGatherer);
-    open_ = root.segment->base() + root.segment->allocate_buffer(kGathering * kGathered).value();
+    open_ = root.segment->base() + root.segment->allocate_buffer(kGathering * kClosedGather).value();
     for (int r = 0; r < kGathering; r++) {
       operation_[r] = std::make_unique<Operation>(world_.ground(r));
       const auto plan = [&](const char* name) {
@@ -30,7 +30,7 @@ class Gathers {
                                   .algorithm = name,
                                   .dtype = DType::u8,
                                   .root = kGatherer,
-                                  .count = kGathered},
+                                  .count = kClosedGather},
                                  r);
       };
       auto prepared = std::make_shared<Prepared>();
@@ -41,15 +41,15 @@ class Gathers {
       prepared->judge_opens = true;
       prepared->dtype = DType::u8;
       prepared->signature =
-          Signature::make({Collective::gather, DType::u8, ReduceOp::sum, kGatherer, false, 0}, kGathered);
+          Signature::make({Collective::gather, DType::u8, ReduceOp::sum, kGatherer, false, 0}, kClosedGather);
       prepared_[r] = std::move(prepared);
-      in_[r].resize(kGathered);
+      in_[r].resize(kClosedGather);
     }
   }
 
   /// Rank r begins its call `number`; `open` is the root's.
   void start(int r, std::uint64_t number, bool open, bool rival = false) {
-    for (std::size_t i = 0; i < kGathered; i++) in_[r][i] = value(r, number, i);
+    for (std::size_t i = 0; i < kClosedGather; i++) in_[r][i] = value(r, number, i);
     Request request;
     request.prepared = prepared_[r];
     request.in = in_[r].data();
@@ -66,7 +66,7 @@ class Gathers {
   std::span<const std::unique_ptr<Operation>> operations() const { return operation_; }
   bool is_right(std::uint64_t number) const {
     for (std::size_t i = 0; i < private_.size(); i++)
-      if (out_[i] != value(static_cast<int>(i / kGathered), number, i % kGathered)) return false;
+      if (out_[i] != value(static_cast<int>(i / kClosedGather), number, i % kClosedGather)) return false;
     return true;
   }
   /// All ranks begin and end it; what ran, if all agree and the result is right.
@@ -90,7 +90,7 @@ class Gathers {
   std::shared_ptr<const Prepared> prepared_[kGathering];
   std::unique_ptr<Operation> operation_[kGathering];
   std::vector<std::byte> in_[kGathering];
-  std::vector<std::byte> private_ = std::vector<std::byte>(kGathering * kGathered);
+  std::vector<std::byte> private_ = std::vector<std::byte>(kGathering * kClosedGather);
   std::byte *open_ = nullptr, *out_ = nullptr;
 };
 

@@ -93,7 +93,7 @@ struct PrivateMessage : Message {
     record.slice = Landing::slice_for(bytes);
     sender = std::make_unique<Handover>(record, Handover::kSender, from.data());
     receiver = std::make_unique<Handover>(record, Handover::kReceiver, from.data());
-    landing.open(to.data(), bytes);
+    landing.open(to.data(), bytes, record.slice);
   }
   bool copy(Handover& side) { return side.copy_through_kernel(1, both, error); }
   Landing landing;

@@ -156,6 +156,15 @@ TEST(PeerMemory, HelpThatIsTriedChangesNoResult) {
         ASSERT_EQ(blocks, Values(2 * kCount, round + 1)) << round;
         ASSERT_EQ(own.data(), blocks.data());
       }
+      Values operand = values(world.rank(), kCount);
+      operand[0] += round;
+      world.reduce(std::span<const std::int64_t>(operand), at_root ? std::span(operand) : std::span<std::int64_t>{},
+                   root);
+      for (std::int64_t i = 0; i < kCount; i++) {
+        const std::int64_t added = i == 0 ? round : 0;
+        const std::int64_t expected = at_root ? sum(2, i) + 2 * added : value(world.rank(), i) + added;
+        ASSERT_EQ(operand[static_cast<std::size_t>(i)], expected) << round << " " << i;
+      }
     }
   });
 }
