@@ -1,6 +1,9 @@
 /// A copy from another process's memory, through the kernel, of which that process does a part while it waits (joint_work.h): it writes to this one's.
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "engine/operation.h"
 
@@ -87,8 +90,12 @@ bool Operation::help_get(int q) {
       sum_of_two(sum, from, sum, piece.bytes);
       from = sum;
     }
-    const auto to = put_to_->to.areas(piece, helping_->slice());
-    puts_fail_ = domain.write_peer(q, to, from, piece.bytes) != 0;
+    const int error = domain.write_peer(q, put_to_->to.areas(piece, helping_->slice()), from, piece.bytes);
+    puts_fail_ = error != 0;
+    // In place the root's operand has lain there.
+    if (sums && error == EIO)
+      fail(Status::system(fmt::format("rank {}'s memory could be written to in part only (process_vm_writev)", q),
+                          error));
     return !puts_fail_;
   });
   // Some memory, that of devices for one, can be written to by its own process alone: that does what is left.

@@ -59,7 +59,7 @@ class SharedView {
   virtual int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept = 0;
   /// Whether this process may write to it (likewise). Any thread.
   virtual bool writes_memory() const noexcept = 0;
-  /// Copies from `from` to `areas` of the peer's memory, one behind the other; 0, or an errno (EFAULT also when less than `bytes` was copied). `areas` is looked at when it begins: what a peer offers lies
+  /// Copies from `from` to `areas` of the peer's memory, one behind the other; 0, or an errno: EIO when less than `bytes` was copied, EFAULT also when nothing was because the areas are empty. `areas` is looked at when it begins: what a peer offers lies
   /// where the peer can take it back. Any thread.
   virtual int write_memory(std::span<const Area> areas, const std::byte* from, std::size_t bytes) noexcept = 0;
   /// The peer's address of what lies at `offset` in its segment. Any thread.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/simulated_world.h"
+#include "engine/unwritable.h"
 
 namespace unisono::engine::test {
 namespace {
@@ -20,39 +21,6 @@ namespace {
 constexpr std::size_t kLong = 2 << 20, kUneven = (4 << 20) + 1;
 constexpr std::size_t kShort = 64 << 10, kOdd = 40'001;  // two slices, and actions instead of pieces
 constexpr int kHasIt = 0, kGetsIt = 1;
-
-/// A peer's memory that cannot be written to from here, though it may be.
-class Unwritable final : public transport::SharedView {
- public:
-  explicit Unwritable(transport::SharedView& view) : view_(view) {}
-  const std::byte* at(std::uint64_t offset, std::uint64_t bytes) const noexcept override {
-    return view_.at(offset, bytes);
-  }
-  std::byte* writable(std::uint64_t offset, std::uint64_t bytes) noexcept override {
-    return view_.writable(offset, bytes);
-  }
-  void map_now(std::uint64_t offset, std::uint64_t bytes, bool write) noexcept override {
-    view_.map_now(offset, bytes, write);
-  }
-  bool reads_memory() const noexcept override { return view_.reads_memory(); }
-  int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept override {
-    return view_.read_memory(to, from, bytes);
-  }
-  bool writes_memory() const noexcept override { return true; }
-  int write_memory(std::span<const transport::Area>, const std::byte*, std::size_t) noexcept override {
-    tries++;
-    return EFAULT;
-  }
-  std::uint64_t address_of(std::uint64_t offset) const noexcept override { return view_.address_of(offset); }
-  void wake() noexcept override { view_.wake(); }
-  void wake_after_fence() noexcept override { view_.wake_after_fence(); }
-  int waits_on() const noexcept override { return view_.waits_on(); }
-  bool alive() const noexcept override { return view_.alive(); }
-  int tries = 0;
-
- private:
-  transport::SharedView& view_;
-};
 
 /// Rank 0 has a block that rank 1 gets: by a broadcast or a scatter from rank 0, or a gather to rank 1. In private memory, in place unless said otherwise.
 class Gets {
@@ -243,7 +211,7 @@ TEST_P(JointGets, WhoWasStoppedIsNamed) {
 TEST_P(JointGets, WhatCannotBeWrittenToIsCopiedByItsOwner) {
   SimulatedRank& writer = gets_.world().rank(kHasIt);
   SimulatedRank& owner = gets_.world().rank(kGetsIt);
-  Unwritable unwritable(*writer.messenger->shared(0));
+  Unwritable unwritable(*writer.messenger->shared(0), EFAULT);
   ASSERT_TRUE(writer.domain->attach(kGetsIt, &unwritable, owner.domain->control_offset()).ok());
   for (int call = 0; call < 4; call++) {
     gets_.start_getting();

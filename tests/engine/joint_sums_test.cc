@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "engine/simulated_world.h"
+#include "engine/unwritable.h"
 
 namespace unisono::engine::test {
 namespace {
@@ -57,6 +59,7 @@ class Sums {
   int root_rank() const { return root_; }
   std::size_t count() const { return count_; }
   std::span<const std::unique_ptr<Operation>> operations() const { return operation_; }
+  SimulatedWorld& world() { return world_; }
   OfferedGet* offered(std::uint64_t sequence) { return world_.rank(1 - root_).domain->offered_get(root_, sequence); }
 
  private:
@@ -153,6 +156,37 @@ INSTANTIATE_TEST_SUITE_P(Reduce, JointSums,
                          testing::Combine(testing::Values(std::size_t{10'001}, std::size_t{16'384},
                                                           std::size_t{300'001}, std::size_t{1 << 20}),
                                           testing::Values(0, 1), testing::Bool()));
+
+/// The rank that waits sees `error` when it writes.
+std::unique_ptr<Unwritable> refuse(Sums& sums, int error) {
+  SimulatedRank& writer = sums.world().rank(1);
+  auto view = std::make_unique<Unwritable>(*writer.messenger->shared(0), error);
+  EXPECT_TRUE(writer.domain->attach(0, view.get(), sums.world().rank(0).domain->control_offset()).ok());
+  return view;
+}
+
+TEST(JointSumsNot, WhatCannotBeWrittenTo) {
+  Sums sums(300'001, 0, true);
+  const auto refused = refuse(sums, EFAULT);
+  for (std::uint64_t call = 1; call <= 3; call++) {
+    sums.offer(call);
+    for (const int r : {1, 0, 1}) sums.run(r);
+    EXPECT_TRUE(sums.root().done() && sums.other().done());
+    EXPECT_EQ(sums.summed(call), sums.count());
+  }
+  EXPECT_EQ(refused->tries, 1);
+}
+
+/// The root's operand has lain where now sums lie, or not: nobody can go on.
+TEST(JointSumsNot, WhatIsWrittenInPart) {
+  Sums sums(300'001, 0, true);
+  const auto refused = refuse(sums, EIO);
+  sums.offer(1);
+  sums.run(1);
+  EXPECT_EQ(refused->tries, 1);
+  EXPECT_FALSE(sums.other().status().ok());
+  EXPECT_NE(sums.other().status().message().find("in part only"), std::string::npos) << sums.other().status().message();
+}
 
 /// Slices would not fit into what is fetched at a time.
 TEST(JointSumsNot, OfMoreThanSoMany) {

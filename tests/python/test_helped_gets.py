@@ -25,9 +25,10 @@ PRIVATE = {
 def dies_amid(world: Group, victim: int, count: int) -> list[Any] | None:
     x, both = np.zeros(count, np.float32), np.zeros(2 * count, np.float32)
 
-    def get() -> None:  # rank 1 gets what rank 0 has, in a broadcast, a gather and a message
+    def get() -> None:  # rank 1 gets what rank 0 has, in a broadcast, a gather, a reduce and a message
         world.broadcast(x, root=0)
         world.gather(x, both if world.rank == 1 else None, root=1)
+        world.reduce(x, root=1)
         world.send(x, 1) if world.rank == 0 else world.recv(x, 0)
 
     for _ in range(1 if count > 1 << 20 else 1000):  # short ones are tried with help after some hundred calls

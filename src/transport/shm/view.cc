@@ -38,7 +38,8 @@ int write_process(pid_t process, std::span<const Area> areas, const std::byte* f
   const iovec here{const_cast<std::byte*>(from), bytes};  // which is only read
   const ssize_t n =
       ::process_vm_writev(process, &here, 1, reinterpret_cast<const iovec*>(areas.data()), areas.size(), 0);
-  return n < 0 ? errno : n == static_cast<ssize_t>(bytes) ? 0 : EFAULT;
+  if (n < 0) return errno;
+  return n == static_cast<ssize_t>(bytes) ? 0 : n == 0 ? EFAULT : EIO;
 }
 
 /// Whether process `owner` is the one whose segment begins so, and the kernel (user, Yama, seccomp) lets us read its memory.
@@ -156,12 +157,13 @@ int PeerView::read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) 
 int PeerView::write_memory(std::span<const Area> areas, const std::byte* from, std::size_t bytes) noexcept {
   if (!owner_ && !writes_) return EPERM;
   if (!owner_) return by_any_thread([&](pid_t thread) { return write_process(thread, areas, from, bytes); });
+  const std::size_t all = bytes;
   for (const Area& area : areas) {
     const std::size_t n = std::min<std::size_t>(area.bytes.load(), bytes);
     if (n > 0) std::memcpy(reinterpret_cast<void*>(area.address.load()), from, n);
     from += n, bytes -= n;
   }
-  return bytes == 0 ? 0 : EFAULT;
+  return bytes == 0 ? 0 : bytes == all ? EFAULT : EIO;
 }
 
 std::uint64_t PeerView::address_of(std::uint64_t offset) const noexcept {
