@@ -30,7 +30,7 @@ Work::Work(std::shared_ptr<WorkImpl> impl) : impl_(std::move(impl)) {}
 void Work::wait() const { wait(Duration::max()); }
 void Work::wait(Duration timeout) const {
   if (impl_ == nullptr) return;
-  if (impl_->completion->done()) return throw_status(impl_->completion->status());
+  if (impl_->completion->done()) return throw_status(impl_->group->named(impl_->completion->status(), impl_->what));
   // A message that nobody sends or takes has a deadline of its own; past it, it is given up.
   const TimePoint now = impl_->group->parts().context->clock.now();
   const Duration left =
@@ -48,7 +48,7 @@ bool Work::done() const noexcept {
 std::exception_ptr Work::error() const noexcept {
   if (impl_ == nullptr || !impl_->completion->done() || impl_->completion->status().ok()) return nullptr;
   try {
-    throw_status(impl_->completion->status());
+    throw_status(impl_->group->named(impl_->completion->status(), impl_->what));
   } catch (...) {
     return std::current_exception();
   }

@@ -38,6 +38,13 @@ Status GroupImpl::annotate(const Status& status, const std::string& what, TimePo
                   status.message(), what, rank(), size(), me.host, me.pid, after));
 }
 
+/// Messages that are under way when the group fails end with its failure, which says nothing of them. (A collective's says what it was.)
+Status GroupImpl::named(const Status& status, const Awaited& what, TimePoint started) const {
+  const bool the_groups = !status.ok() && what.message && parts_.failure->failed() &&
+                          status.message() == parts_.failure->status().message();
+  return the_groups ? annotate(status, describe(what), started) : status;
+}
+
 Status GroupImpl::mismatch(std::uint64_t sequence, int other, const engine::Signature& ours,
                            const engine::Signature& theirs) const {
   return Status::mismatch(fmt::format("operation #{} of group \"{}\" does not match: rank {} called {}, but rank {} "

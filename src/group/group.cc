@@ -315,8 +315,9 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
                      bool cancel, Progress::Interrupted interrupted) {
   if (completion == nullptr) return;
   const auto done = [&] { return completion->done(); };
+  TimePoint started{};
   if (!parts_.context->progress->soon(*this, one_host_, done)) {
-    const TimePoint started = parts_.context->clock.now();
+    started = parts_.context->clock.now();
     const auto outcome = parts_.context->progress->wait(this, saturating_add(started, timeout), interrupted, done);
     if (outcome == Progress::Outcome::interrupted) {
       fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
@@ -333,7 +334,7 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
       parts_.context->progress->wait(this, TimePoint::max(), nullptr, done);
     }
   }
-  throw_status(completion->status());
+  throw_status(named(completion->status(), what, started));
 }
 
 void GroupImpl::destroy(Duration patience) {

@@ -130,6 +130,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   /// Wait for an operation of this group in this thread (empty: it has ended well); throws its error. Past the timeout: `cancel` for blocking calls.
   void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what, bool cancel,
             group::Progress::Interrupted interrupted = nullptr);
+  /// What the message ended with, in words that say which one it was.
+  Status named(const Status& status, const Awaited& what, TimePoint started = {}) const;
   std::shared_ptr<GroupImpl> subgroup(std::span<const int> ranks, Duration timeout);
   void abort(const std::string& reason);
   /// Waits for what is in flight, at most `patience`; what then is left is aborted, here and elsewhere.

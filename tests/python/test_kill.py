@@ -97,6 +97,7 @@ def test_survivors_name_the_rank_that_was_killed(transport: str, case: str) -> N
         assert report["pid"] == report["expected pid"], report
         assert str(report["pid"]) in report["message"] and report["host"] in report["message"], report
         assert report["took"] < WITHIN, report
+        assert f"; on rank {rank} of {ranks} (" in report["message"] or case == "subgroup", report  # and in which call
         if case != "subgroup":
             assert report["rank"] == victim and report["again"] == victim, report
             assert f"rank {victim}" in report["message"], report
