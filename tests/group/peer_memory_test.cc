@@ -141,7 +141,7 @@ TEST(PeerMemory, RootsInPlaceHelp) {
 TEST(PeerMemory, HelpThatIsTriedChangesNoResult) {
   spawn_threads(2, [](Group world) {
     constexpr std::int64_t kCount = 8192;
-    for (int round = 0; round < 1000; round++) {
+    for (int round = 0; round < 500; round++) {
       const int root = 0;
       Values data(kCount, world.rank() == root ? round : -1);
       world.broadcast(std::span(data), root);
@@ -156,15 +156,10 @@ TEST(PeerMemory, HelpThatIsTriedChangesNoResult) {
         ASSERT_EQ(blocks, Values(2 * kCount, round + 1)) << round;
         ASSERT_EQ(own.data(), blocks.data());
       }
-      Values operand = values(world.rank(), kCount);
-      operand[0] += round;
+      Values operand(kCount, world.rank() + round);
       world.reduce(std::span<const std::int64_t>(operand), at_root ? std::span(operand) : std::span<std::int64_t>{},
                    root);
-      for (std::int64_t i = 0; i < kCount; i++) {
-        const std::int64_t added = i == 0 ? round : 0;
-        const std::int64_t expected = at_root ? sum(2, i) + 2 * added : value(world.rank(), i) + added;
-        ASSERT_EQ(operand[static_cast<std::size_t>(i)], expected) << round << " " << i;
-      }
+      ASSERT_EQ(operand, Values(kCount, at_root ? 2 * round + 1 : world.rank() + round)) << round;
     }
   });
 }

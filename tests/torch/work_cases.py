@@ -187,7 +187,7 @@ def messages() -> None:
 
 
 def threads_come_and_go() -> None:
-    """Blocking calls need none; asynchronous ones the progress thread; callbacks one that ends."""
+    """Blocking calls need only the one that rests; asynchronous ones the progress thread; callbacks one for a while."""
     for _ in range(3):
         work = dist.all_reduce(torch.ones(100_000), async_op=True)
         assert work is not None
@@ -195,10 +195,10 @@ def threads_come_and_go() -> None:
     dist.all_reduce(torch.ones(100_000))
     clock = threading.Event()
     for _ in range(100):
-        if len(_names()) <= 1:
+        if len(_names()) <= 2:
             break
         clock.wait(0.05)
-    assert len(_names()) <= 1, _names()
+    assert sorted(_names()) in (["unisono", "unisono-rests"], ["unisono"]), _names()
 
 
 def groups() -> None:
