@@ -97,13 +97,6 @@ Binding bind(const plan::Plan& plan, const Sizes& sizes, DType dtype) {
   return b;
 }
 
-std::int64_t got_bytes(const Bound& bound) noexcept {
-  const std::int32_t get = bound.compiled->only_get;
-  if (get < 0) return 0;
-  const plan::Ref& source = bound.compiled->got();
-  return peer_block(bound.plan(), bound.binding, plan::Space::peer_in, source.rank, source.first).bytes;
-}
-
 Bound bound(std::shared_ptr<const Compiled> compiled, const Sizes& sizes, DType dtype) {
   Binding binding = bind(compiled->plan, sizes, dtype);
   const bool uncut = runs_uncut(compiled->plan, binding);

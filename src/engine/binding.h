@@ -60,8 +60,6 @@ struct Bound {
   explicit operator bool() const noexcept { return compiled != nullptr; }
   const plan::Plan& plan() const noexcept { return compiled->plan; }
 };
-/// Bytes of the one block that this rank copies from a peer's input; 0: none, or several.
-std::int64_t got_bytes(const Bound& bound) noexcept;
 Bound bound(std::shared_ptr<const Compiled> compiled, const Sizes& sizes, DType dtype);
 
 }  // namespace unisono::engine

@@ -67,7 +67,8 @@ std::int32_t only_get(const plan::Plan& plan) {
     const plan::Step& s = plan.steps[i];
     const auto peers = std::ranges::count(plan.src(s), plan::Space::peer_in, &plan::Ref::space);
     if (peers == 0) continue;
-    const bool simple = s.op == plan::OpCode::get || (s.op == plan::OpCode::reduce && plan.src(s).size() == 2);
+    const bool simple =
+        s.op == plan::OpCode::get || (s.op == plan::OpCode::reduce && plan.shape.ranks == 2 && plan.src(s).size() == 2);
     if (found >= 0 || peers > 1 || !simple || plan.dst(s).size() != 1 || plan.dst(s)[0].count != 1) return -1;
     found = static_cast<std::int32_t>(i);
   }

@@ -34,6 +34,9 @@ static_assert(kUncut <= kFetched);
 /// A reduce of which two ranks do a part each has no more bytes: then slices are not longer than what is fetched at a time.
 inline constexpr std::int64_t kMostSummed = Landing::kMostSlices * kFetched;
 
+/// The one block of a peer's input that this rank copies, or sums with its own, and that the peer may do a part of; of 0 bytes: none, several, or longer than that.
+PeerBlock got_block(const Bound& bound) noexcept;
+
 /// A step of a shared plan is done in pieces of so many bytes of a block: between them the messenger is looked after.
 inline constexpr std::size_t kPiece = 512 << 10;
 

@@ -11,20 +11,25 @@ namespace unisono::engine {
 
 using plan::Space;
 
+PeerBlock got_block(const Bound& bound) noexcept {
+  if (bound.compiled->only_get < 0) return {};
+  const plan::Ref& source = bound.compiled->got();
+  const PeerBlock block = peer_block(bound.plan(), bound.binding, Space::peer_in, source.rank, source.first);
+  return reduces(bound.plan().collective) && block.bytes > kMostSummed ? PeerBlock{} : block;
+}
+
 /// Who has what this rank gets hears of the offer with its announcement: all that is said here is known before anybody has come. If a shared plan runs instead, nobody looks for it.
 void Operation::offer_get(Whereabouts& mine) {
   if (!reads_peers_ && !rival_runs_.value_or(false)) return;
   const Bound& gets = reads_peers_ ? *bound_ : prepared().rival;
-  const std::int32_t get = gets.compiled->only_get;
-  if (get < 0) return;
-  const plan::Step& step = gets.plan().steps[static_cast<std::size_t>(get)];
-  const plan::Ref& source = gets.compiled->got();
+  const PeerBlock block = got_block(gets);
+  if (block.bytes == 0) return;
+  const plan::Step& step = gets.plan().steps[static_cast<std::size_t>(gets.compiled->only_get)];
+  const int partner = gets.compiled->got().rank;
   Domain& domain = *ground_.domain;
-  if (!domain.writes_to(source.rank)) return;
-  const PeerBlock block = peer_block(gets.plan(), gets.binding, Space::peer_in, source.rank, source.first);
-  if (block.bytes == 0 || (step.op == plan::OpCode::reduce && block.bytes > kMostSummed)) return;
+  if (!domain.writes_to(partner)) return;
   Get what;
-  what.partner = helper_ = source.rank;
+  what.partner = helper_ = partner;
   what.to = request_.out + gets.binding.out.offset[static_cast<std::size_t>(gets.plan().dst(step)[0].first)];
   what.from = static_cast<std::uint64_t>(block.offset);
   what.bytes = static_cast<std::uint64_t>(block.bytes);

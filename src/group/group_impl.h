@@ -85,7 +85,7 @@ struct Known {
   std::vector<std::int64_t> counts, output_counts;  ///< of which the signature has no more than a hash
   const plan::Algorithm* algorithm = nullptr;
   Rivalry* rivalry = nullptr;  ///< where there is a judge
-  std::int64_t got = 0;  ///< bytes of the one block that this rank would get through the kernel (engine::got_bytes)
+  std::int64_t got = 0;  ///< bytes of the one block that this rank would get through the kernel (engine::got_block)
   bool is(const engine::Signature& signature, const Call& call) const noexcept;
 };
 

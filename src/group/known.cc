@@ -120,7 +120,7 @@ Result<Known> GroupImpl::find_out(const Pending& p, const engine::Signature& sig
                           only_one_opens(prepared->shared.plan(), prepared->judge);
   if (prepared->rival || prepared->judge_opens) known.rivalry = &rivalry_of(call, prepared->judge);
   if (rooted(call.collective) && (prepared->reads_peers || prepared->rival))
-    known.got = engine::got_bytes(prepared->reads_peers ? prepared->usual : prepared->rival);
+    known.got = engine::got_block(prepared->reads_peers ? prepared->usual : prepared->rival).bytes;
   known.counts.assign(call.counts.begin(), call.counts.end());
   known.output_counts.assign(call.output_counts.begin(), call.output_counts.end());
   known.algorithm = *chosen;

@@ -72,9 +72,7 @@ constexpr std::int64_t kOffered = 768 << 10, kTried = 32 << 10;
 bool GroupImpl::offers_get(const Pending& p, const engine::Request& request) {
   const Known& known = *p.known;
   const std::int64_t waiting = rank() == p.call.root ? 1 : size() - 1;
-  const bool sums = reduces(p.call.collective);
-  if (sums && known.got > engine::kMostSummed) return false;
-  if (!sums && known.got >= kOffered * waiting) return true;
+  if (!reduces(p.call.collective) && known.got >= kOffered * waiting) return true;
   const bool tried = size() == 2 && known.got >= kTried && known.prepared->rival && rank() == known.prepared->judge;
   if (!tried || parts_.context->progress->cores_are_few()) return false;
   group::RoundTrial& trial = known.rivalry->helped[p.call.input == p.call.output];

@@ -199,7 +199,7 @@ void Endpoint::greeted(Fd fd, const PeerId& peer, std::optional<Dial> dial, Time
 
 /// There is somebody who may read this process's memory. Without the thread that takes a little longer.
 void Endpoint::rest() {
-  if (!std::exchange(setup_.peer_memory, false)) return;
+  if (!setup_.peer_memory || resting_ != nullptr) return;
   auto thread = RestingThread::start(segment_->header().resting);
   if (thread)
     resting_ = std::move(thread).value();

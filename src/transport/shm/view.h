@@ -48,17 +48,16 @@ class PeerView final : public SharedView {
  private:
   PeerView(const std::byte* base, std::uint64_t bytes, std::shared_ptr<Segment> owner,
            std::shared_ptr<const Fd> doorbell);
+  pid_t whom() noexcept;
+  template <class Copy>
+  int by_any_thread(Copy&& copy) noexcept;
 
   Fd memfd_;  ///< of another process, for the second mapping
   std::mutex writable_mutex_;
   std::byte* writable_ = nullptr;
   const std::byte* base_;
   std::uint64_t bytes_;
-  std::shared_ptr<Segment> owner_;  ///< null: the mapping is ours to undo
-  pid_t whom() noexcept;
-  template <class Copy>
-  int by_any_thread(Copy&& copy) noexcept;
-
+  std::shared_ptr<Segment> owner_;    ///< null: the mapping is ours to undo
   pid_t process_ = 0;                 ///< whose memory can be read; 0: it cannot
   std::atomic<pid_t> thread_{0};      ///< of it, that the kernel is asked for,
   std::atomic<pid_t> considered_{0};  ///< and the last one that it said rests
