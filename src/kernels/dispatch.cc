@@ -25,16 +25,31 @@ extern const unit::Table kTable;
 namespace avx512_unit {
 extern const unit::Table kTable;
 }
+namespace avx512fp16_unit {
+extern const unit::ReduceFunction kSumOfF16;
+}
 
 namespace {
 
 /// The sets of this processor in an array of the most there can be.
 struct Sets {
-  std::array<KernelSet, 4> sets{};
+  std::array<KernelSet, 5> sets{};
   std::size_t size = 0;
 
   void add(const char* name, const unit::Table& table) { sets[size++] = {name, &table}; }
 };
+
+#ifdef UNISONO_KERNELS_AVX512FP16
+/// Those of avx512 with f16 sums of their own.
+const unit::Table& avx512fp16_table() noexcept {
+  static const unit::Table table = [] {
+    unit::Table copy = avx512_unit::kTable;
+    copy.reduce[static_cast<int>(ReduceOp::sum)][static_cast<int>(DType::f16)] = avx512fp16_unit::kSumOfF16;
+    return copy;
+  }();
+  return table;
+}
+#endif
 
 Sets find_sets() noexcept {
   Sets found;
@@ -43,9 +58,12 @@ Sets find_sets() noexcept {
   [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
 #endif
 #ifdef UNISONO_KERNELS_AVX512
-  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    found.add("avx512", avx512_unit::kTable);
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#ifdef UNISONO_KERNELS_AVX512FP16
+  if (avx512 && __builtin_cpu_supports("avx512fp16")) found.add("avx512fp16", avx512fp16_table());
+#endif
+  if (avx512) found.add("avx512", avx512_unit::kTable);
 #endif
 #ifdef UNISONO_KERNELS_AVX2
   if (avx2) found.add("avx2", avx2_unit::kTable);

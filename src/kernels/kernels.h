@@ -56,7 +56,7 @@ void copy(void* dst, const void* src, std::size_t bytes, bool around = false, bo
 /// copy() from what another core has written just now, and writes again and again, or to what another one has; `around` is about dst only. How it is read tells how long that core's next stores take (copy.cc).
 void fetch(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;
 
-/// Which set is in use: "avx512", "avx2", "sse4", "neon", "scalar". UNISONO_KERNELS=NAME forces one that the processor
+/// Which set is in use: "avx512fp16", "avx512", "avx2", "sse4", "neon", "scalar". UNISONO_KERNELS=NAME forces one that the processor
 /// has.
 const char* kernel_set() noexcept;
 

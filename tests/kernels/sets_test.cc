@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <string>
 #include <vector>
+
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
 #include "kernels/kernel_set.h"
 
@@ -397,6 +402,49 @@ TEST(SetsConvert, EveryRounding) {
           ASSERT_EQ(got, expected) << set.name << " " << name_of(dtype) << " " << distance << " / " << divisor;
         }
 }
+
+/// Every narrow float plus every other, by each set and the next: what the best one adds by instructions of its own is what f32 sums are rounded to. (The last
+/// vector set against the reference: above.)
+TEST(SetsConvert, EverySumOfTwo) {
+#ifdef __OPTIMIZE__
+  constexpr std::size_t kAll = 1, kSome = 61;
+#else
+  constexpr std::size_t kAll = 251, kSome = 1021;
+#endif
+  const auto sets = vector_sets();
+  std::vector<std::uint16_t> all(65536), other(65536), got(65536), expected(65536);
+  for (std::size_t i = 0; i < all.size(); i++) all[i] = static_cast<std::uint16_t>(i);
+  const void* src[] = {all.data(), other.data()};
+  for (std::size_t s = 0; s + 1 < sets.size(); s++)
+    for (const DType dtype : {DType::f16, DType::bf16})
+      for (std::size_t value = 0; value < all.size(); value += s == 0 ? kAll : kSome) {
+        std::fill(other.begin(), other.end(), static_cast<std::uint16_t>(value));
+        sets[s]->reduce({dtype, ReduceOp::sum, 1}, got.data(), nullptr, src, all.size());
+        sets[s + 1]->reduce({dtype, ReduceOp::sum, 1}, expected.data(), nullptr, src, all.size());
+        ASSERT_EQ(got, expected) << sets[s]->name << ", " << sets[s + 1]->name << ": " << name_of(dtype) << " + "
+                                 << value;
+      }
+}
+
+#ifdef __SSE2__
+/// A thread that flushes denormals (torch.set_flush_denormal) gets the same f16 as others: by none of the ways are they f32 denormals.
+TEST(SetsConvert, F16OfThreadsThatFlushDenormals) {
+  std::vector<std::uint16_t> all(65536), other(65536), got(65536), expected(65536);
+  for (std::size_t i = 0; i < all.size(); i++) {
+    all[i] = static_cast<std::uint16_t>(i);
+    other[i] = static_cast<std::uint16_t>(i * 40503 + 0x8001);
+  }
+  const void* src[] = {all.data(), other.data()};
+  const unsigned before = _mm_getcsr();
+  for (const KernelSet* set : vector_sets()) {
+    reduce_reference({DType::f16, ReduceOp::sum, 1}, expected.data(), nullptr, src, all.size());
+    _mm_setcsr(before | _MM_FLUSH_ZERO_ON | 0x40);  // and denormals are zero
+    set->reduce({DType::f16, ReduceOp::sum, 1}, got.data(), nullptr, src, all.size());
+    _mm_setcsr(before);
+    EXPECT_EQ(got, expected) << set->name;
+  }
+}
+#endif
 
 TEST(KernelSets, AreChosenByName) {
   const auto sets = kernel_sets();

@@ -31,8 +31,9 @@ Question question(Collective collective, std::int32_t ranks, std::int64_t bytes,
 
 TEST(Selector, OneShotForSmallVectorsInSharedMemoryAndLessOfItForMoreRanks) {
   const Selector s = table();
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 8 * 1024 - 1))->name, "staged_one_shot");
-  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 8 * 1024))->name, "staged_return");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 24 * 1024 - 1))->name, "staged_return");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 2, 24 * 1024))->name, "staged_one_shot");
+  EXPECT_EQ(s.choose(question(Collective::all_reduce, 3, 32 * 1024 - 1))->name, "staged_one_shot");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 6 * 1024 - 1))->name, "staged_one_shot");
   EXPECT_EQ(s.choose(question(Collective::all_reduce, 16, 6 * 1024))->name, "staged_two_shot");
 }

@@ -34,15 +34,35 @@ struct Bf16 {
     const auto pair = bits<U32>(r);
     return {bits<F32>(pair << 16), bits<F32>(pair & kUpper)};
   }
+#if defined(__AVX512BW__)
+  // To nearest even, all elements at once: what is kept of each, and what is not. A NaN, which canonical() leaves to this, is one by what is kept: no operation on
+  // bf16s makes others.
+  static UNISONO_INLINE Raw<kRaw> pack(V v) {
+    constexpr __mmask32 kOdd = 0xaaaaaaaa;
+    const auto even = bits<U32>(v.even), odd = bits<U32>(v.odd);
+    const __m512i kept = _mm512_mask_mov_epi16(bits<__m512i>(even >> 16), kOdd, bits<__m512i>(odd));
+    const __m512i rest = _mm512_mask_mov_epi16(bits<__m512i>(even), kOdd, bits<__m512i>(odd << 16));
+    const auto last_bit = bits<Words>(kept) & 1;
+    const __mmask32 up = _mm512_cmpgt_epu16_mask(bits<__m512i>(bits<Words>(rest) | last_bit), words(0x8000));
+    const __mmask32 nan = _mm512_cmpgt_epu16_mask(bits<__m512i>(bits<Words>(kept) << 1), words(0xff00));
+    const __m512i rounded = _mm512_mask_add_epi16(kept, up, kept, words(1));
+    return bits<Raw<kRaw>>(_mm512_mask_mov_epi16(rounded, nan, words(0x7fc0)));
+  }
+
+ private:
+  using Words = Vec<uint16_t>;
+  static UNISONO_INLINE __m512i words(uint16_t each) { return bits<__m512i>(Words{} + each); }
+#else
   static UNISONO_INLINE Raw<kRaw> pack(V v) {
     return bits<Raw<kRaw>>((rounded(bits<U32>(v.even)) >> 16) | (rounded(bits<U32>(v.odd)) & kUpper));
   }
 
  private:
-  static constexpr uint32_t kUpper = 0xffff0000;
   /// To nearest even, in the upper half. A NaN must be quiet with its upper payload bit set, as canonical() makes it: then
   /// adding cannot carry into the exponent.
   static UNISONO_INLINE U32 rounded(U32 u) { return u + 0x7fff + ((u >> 16) & 1); }
+#endif
+  static constexpr uint32_t kUpper = 0xffff0000;
 };
 
 struct F16 {

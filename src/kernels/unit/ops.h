@@ -29,7 +29,11 @@ UNISONO_INLINE V canonical(V v) {
   return v == v ? v : bits<V>(B{} + BitsOf<V>::kQuietNan);
 }
 
+#if defined(__AVX512BW__)
+UNISONO_INLINE Halves canonical(Halves v) { return v; }  // pack() does it, on both at once
+#else
 UNISONO_INLINE Halves canonical(Halves v) { return {canonical(v.even), canonical(v.odd)}; }
+#endif
 
 struct Integers {
   template <class V>
