@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/median.h"
 #include "tuning/topology.h"
 
 namespace unisono::cli {
@@ -198,9 +199,7 @@ Measurement measure(const Group& group, const Problem& problem, bool in_place, c
   Measurement result;
   auto seconds = time_enough_calls(group, call, options);
   group.all_reduce(std::span<double>(seconds), ReduceOp::max);
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  result.seconds = *middle;
+  result.seconds = median(std::move(seconds));
   if (options.check) result.wrong = count_wrong(group, problem, call);
   return result;
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/median.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_values.h"
 #include "cli/cores.h"
@@ -24,13 +25,6 @@ constexpr double kHopeless = 4, kBehind = 1.6;  // times the best: after the fir
 constexpr int kMostTurns = 3;  // all rounds once more while the choice looks worse than kAgain, but not clearly so
 constexpr double kAgain = 1.12;
 constexpr std::int64_t kMostCalls = 400;  // in a round
-
-/// What a call takes when nobody disturbs it: the lower quartile, for other programs make calls longer and never shorter.
-double quiet(std::vector<double> seconds) {
-  const auto quarter = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 4);
-  std::nth_element(seconds.begin(), quarter, seconds.end());
-  return *quarter;
-}
 
 /// A word about other programs: figures from a busy machine say more about them.
 void warn_when_busy(const Group& group) {
@@ -121,7 +115,7 @@ class Tuner {
     const auto seconds = [&](const Candidate& c, std::int64_t calls) {
       MeasureOptions options;
       options.algorithm = c.algorithm->name;
-      return quiet(sample(group_, p, usually_in_place(collective), options, memory, calls));
+      return lower_quartile(sample(group_, p, usually_in_place(collective), options, memory, calls));
     };
     std::vector<double> first = try_out(point, seconds);
     for (int turn = 0; turn < kMostTurns; turn++) {

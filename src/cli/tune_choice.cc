@@ -5,19 +5,13 @@
 #include <algorithm>
 #include <set>
 
+#include "base/median.h"
 #include "plan/range_rules.h"
 #include "plan/select.h"
 
 namespace unisono::cli {
 
 namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Round by round: machines are slow for a while and quick again, but for neighbours in time alike.
 bool clearly_faster(const Candidate& candidate, const Candidate& than) {

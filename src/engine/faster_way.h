@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/median.h"
+
 namespace unisono::engine {
 
 /// Both ways are tried by turns at first; then the one whose recent pieces took less by the median, and the other once in a while, the more rarely the
@@ -30,7 +32,7 @@ class FasterWay {
     const std::size_t known = std::min(times_[0].count, times_[1].count);
     turn_++;
     if (known < kRecent) return turn_ % 2;
-    const std::array<double, 2> medians{times_[0].median(), times_[1].median()};
+    const std::array<double, 2> medians{times_[0].typical(), times_[1].typical()};
     const std::size_t faster = medians[1] < medians[0] ? 1 : 0;
     if (turn_ < rest(medians[1 - faster] / medians[faster])) return faster;
     turn_ = 0;
@@ -53,11 +55,7 @@ class FasterWay {
 
     void add(double time) noexcept { recent[count++ % kRecent] = time; }
     /// A piece during which somebody else had the core says nothing, so not the mean.
-    double median() const noexcept {
-      std::array<double, kRecent> sorted = recent;
-      std::nth_element(sorted.begin(), sorted.begin() + kRecent / 2, sorted.end());
-      return sorted[kRecent / 2];
-    }
+    double typical() const noexcept { return median(recent); }
   };
   std::array<Times, 2> times_;
   std::uint32_t turn_ = 0;  ///< pieces since the last try of the slower way

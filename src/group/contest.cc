@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/median.h"
+
 namespace unisono::group {
 
 namespace {
@@ -12,22 +14,13 @@ constexpr std::uint32_t kFirst = 3;  // runs of each that count before anything 
 bool much_longer(Duration took, Duration expected) noexcept { return took > expected + expected / 2; }
 }  // namespace
 
-namespace {
-/// The middle one of the first `known`; of two the longer one.
-template <std::size_t N>
-Duration middle(std::array<Duration, N> times, std::uint32_t known) noexcept {
-  const auto count = std::min<std::ptrdiff_t>(known, N);
-  std::nth_element(times.begin(), times.begin() + count / 2, times.begin() + count);
-  return times[static_cast<std::size_t>(count / 2)];
-}
-}  // namespace
-
 void Contest::Record::add(Duration took, Duration between) noexcept {
   last[runs % last.size()] = took;
   last_between[runs % last.size()] = between;
   runs++;
-  typical = middle(last, runs);
-  typical_between = between == Duration{0} ? Duration{0} : middle(last_between, runs);
+  const std::size_t known = std::min<std::size_t>(runs, last.size());
+  typical = quantile_of_first(last, known, 2);
+  typical_between = between == Duration{0} ? Duration{0} : quantile_of_first(last_between, known, 2);
 }
 
 Contest::Times Contest::times() const noexcept {

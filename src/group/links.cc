@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/median.h"
 #include "group/exchange.h"
 #include "group/stream_count.h"
 #include "group/talk.h"
@@ -27,9 +28,6 @@ constexpr Duration kLongest = std::chrono::milliseconds(40);  // of the portions
 constexpr std::size_t kMostPortions = 64, kFewestPortions = 6;
 
 double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-
-/// Disturbances make things longer, never shorter; a quarter of the figures are free of them on all but the busiest machines.
-double lower_quartile(std::vector<double> values) { return quantile(std::move(values), 4); }
 
 /// One pair of ranks. The lower rank begins, keeps the time, and knows the result.
 class Pair {
@@ -157,13 +155,13 @@ json measure_own(GroupImpl& group, bool count_streams) {
 }
 
 /// Member by member, of several links.
-plan::LinkCost median(std::vector<plan::LinkCost> links) {
+plan::LinkCost typical(const std::vector<plan::LinkCost>& links) {
   plan::LinkCost result;
+  if (links.empty()) return result;
   for (double plan::LinkCost::* part : {&plan::LinkCost::alpha, &plan::LinkCost::gap, &plan::LinkCost::beta}) {
-    const auto middle = links.begin() + static_cast<std::ptrdiff_t>(links.size() / 2);
-    std::nth_element(links.begin(), middle, links.end(),
-                     [&](const auto& a, const auto& b) { return a.*part < b.*part; });
-    if (!links.empty()) result.*part = (*middle).*part;
+    std::vector<double> values;
+    for (const plan::LinkCost& link : links) values.push_back(link.*part);
+    result.*part = median(std::move(values));
   }
   return result;
 }
@@ -191,8 +189,8 @@ plan::CostModel model_of(const std::vector<std::string>& texts) {
       model.pairs[{link.at(0), link.at(1)}] = between.back();
     }
   }
-  model.within = within.empty() ? median(between) : median(within);
-  model.between = median(between);
+  model.within = within.empty() ? typical(between) : typical(within);
+  model.between = typical(between);
   return model;
 }
 

@@ -2,17 +2,13 @@
 
 #include <algorithm>
 
+#include "base/median.h"
+
 namespace unisono::group {
 
 namespace {
 /// It has to be ahead by more than such a part.
 constexpr int kMargin = 64;
-
-template <std::size_t N>
-Duration median(std::array<Duration, N> of) noexcept {
-  std::nth_element(of.begin(), of.begin() + N / 2, of.end());
-  return of[N / 2];
-}
 }  // namespace
 
 bool RoundTrial::choose(const Clock& clock) noexcept {

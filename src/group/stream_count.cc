@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/median.h"
 #include "group/talk.h"
 
 namespace unisono::detail {

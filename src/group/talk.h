@@ -54,12 +54,4 @@ class Talk {
   const char* what_;
 };
 
-/// The value below which one part in `parts` of them lies; of at least one value.
-inline double quantile(std::vector<double> values, std::size_t parts) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / parts);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-inline double median(std::vector<double> values) { return quantile(std::move(values), 2); }
-
 }  // namespace unisono::detail

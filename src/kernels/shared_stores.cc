@@ -2,13 +2,9 @@
 
 #include <algorithm>
 
-namespace unisono::kernels {
+#include "base/median.h"
 
-double SharedStores::Times::median() const noexcept {
-  std::array<float, kRecent> sorted = recent;
-  std::nth_element(sorted.begin(), sorted.begin() + kRecent / 2, sorted.end());
-  return sorted[kRecent / 2];
-}
+namespace unisono::kernels {
 
 bool SharedStores::next(Kind kind) noexcept {
   if (around_) return true;
@@ -43,7 +39,8 @@ void SharedStores::decide() noexcept {
       if (through.count > 0 && since_ < 8 * turn_) return;
       continue;
     }
-    gain += through.median() - around.median() - kReadersLoss;
+    // Of a piece during which somebody else had the core the time says nothing, so not the mean.
+    gain += median(through.recent) - median(around.recent) - kReadersLoss;
     known = true;
   }
   if (!known) return;

@@ -63,8 +63,6 @@ class SharedStores {
     std::array<float, kRecent> recent{};
     std::uint32_t count = 0;
     void add(double time) noexcept { recent[count++ % kRecent] = static_cast<float>(time); }
-    /// Of a piece during which somebody else had the core the time says nothing, so not the mean.
-    double median() const noexcept;
   };
   /// It could be decided which way is faster, if only a few more were timed.
   bool learning(Kind kind) const noexcept {
