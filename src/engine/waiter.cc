@@ -92,7 +92,7 @@ void Crowd::note_long(std::int64_t before, std::int64_t after) noexcept {
 }
 
 bool Waiter::pause(std::uint32_t weight) noexcept {
-  if (rounds_ == 0 && crowd_.core_is_shared()) rounds_ = policy_.spins;
+  if (rounds_ == 0 && policy_.spins > 0 && crowd_.core_is_shared()) rounds_ = policy_.spins;
   const std::uint32_t round = rounds_;
   rounds_ += round < policy_.spins ? weight : 1;
   if (round < policy_.spins) {

@@ -81,7 +81,7 @@ bool GroupImpl::run_alone(const Call& call) {
   if (!progress.soon(alone, one_host_, ended)) {
     set_clocks(p);  // a call that ends before needs none
     alone.check();
-    if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended) ==
+    if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended, one_host_) ==
         group::Progress::Outcome::interrupted) {
       fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
       progress.wait(&alone, TimePoint::max(), nullptr, ended);

@@ -53,9 +53,9 @@ class Progress final : public engine::Turns {
   /// the thread is not told. Not tried unless all that is waited for comes through memory (`in_memory`).
   template <class Done>
   bool soon(Driven& driven, bool in_memory, Done&& done);
-  /// Drive `driven` (may be null) and the messenger in this thread until done() or `deadline`.
+  /// Drive `driven` (may be null) and the messenger in this thread until done() or `deadline`. `in_memory` as for soon().
   template <class Done>
-  Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done);
+  Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done, bool in_memory = false);
 
   /// For who does not wait() yet: yields, unless that would give the core to a stranger.
   bool give_way() noexcept override;
@@ -95,6 +95,12 @@ class Progress final : public engine::Turns {
   void park(TimePoint until, Advance&& advance, Done&& done);
   void run();
   bool advance_all();
+  /// Whether messages are looked at in this round of a wait for something else: in every eighth, of all waits together, unless messages are under way.
+  bool messages_are_due() noexcept {
+    const std::uint32_t round = rounds_.load(std::memory_order_relaxed) + 1;
+    rounds_.store(round, std::memory_order_relaxed);  // one that another thread counts meanwhile may be lost
+    return round % 8 == 0 || messages_->load(std::memory_order_relaxed) > 0;
+  }
   bool asynchronous() const noexcept { return messages_->load() > 0 || collectives_->load() > 0; }
   /// Whether the thread has to be awake. What is soon over does not ask for it.
   bool needed() const noexcept { return stop_.load() || (asynchronous() && attending_.load() == 0); }
@@ -117,7 +123,7 @@ class Progress final : public engine::Turns {
   bool parked_ = false;
   std::uint64_t parkings_ = 0;
 
-  std::atomic<std::uint32_t> looks_{0};
+  std::atomic<std::uint32_t> looks_{0}, rounds_{0};
   std::atomic<int> attending_{0};
   std::atomic<std::uint32_t> attended_{0};  ///< how often somebody began to wait
   const std::shared_ptr<engine::UnderWay> collectives_ = std::make_shared<engine::UnderWay>(0),
@@ -186,7 +192,8 @@ bool Progress::soon(Driven& driven, bool in_memory, Done&& done) {
 }
 
 template <class Done>
-Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done) {
+Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done,
+                                 bool in_memory) {
   if (done()) return Outcome::done;
   const Attendance attendance(*this);
   // While it waits, this thread does the progress thread's work, too: a peer may be waiting for another of our operations.
@@ -198,20 +205,23 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
   const engine::WaitPolicy policy = policy_.load(std::memory_order_relaxed);
   engine::Waiter waiter(policy, crowd_);
   apart_->wait_here();
-  TimePoint next_question = saturating_add(clock_.now(), std::chrono::milliseconds(100));
+  constexpr auto kBetweenQuestions = std::chrono::milliseconds(100);
+  TimePoint next_question = interrupted == nullptr ? TimePoint::max() : saturating_add(clock_.now(), kBetweenQuestions);
   for (std::uint32_t round = 0;; round++) {
     bool moved = advance();
     if (done()) return Outcome::done;
     // Memory is looked at each time; the kernel is asked now and then, unless it holds what we wait for.
-    const bool asks = messenger_.kernel_links();
-    moved |= messenger_.poll(asks ? engine::Look::quick : round % 64 == 63 ? engine::Look::all : engine::Look::memory);
-    if (done()) return Outcome::done;
+    const bool asks = messenger_.kernel_links(), asks_all = round % 64 == 63;
+    if (asks || asks_all || !in_memory || messages_are_due()) {
+      moved |= messenger_.poll(asks ? engine::Look::quick : asks_all ? engine::Look::all : engine::Look::memory);
+      if (done()) return Outcome::done;
+    }
     if (round % 256 == 255) {
       const TimePoint now = clock_.now();
       if (now >= deadline) return Outcome::deadline;
-      if (interrupted != nullptr && now >= next_question) {
+      if (now >= next_question) {
         if (interrupted()) return Outcome::interrupted;
-        next_question = saturating_add(now, std::chrono::milliseconds(100));
+        next_question = saturating_add(now, kBetweenQuestions);
       }
     }
     if (moved) {
@@ -225,11 +235,11 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     }
     const TimePoint now = clock_.now();
     if (now >= deadline) return Outcome::deadline;
-    if (interrupted != nullptr && now >= next_question) {
+    if (now >= next_question) {
       if (interrupted()) return Outcome::interrupted;
-      next_question = saturating_add(now, std::chrono::milliseconds(100));
+      next_question = saturating_add(now, kBetweenQuestions);
     }
-    park(interrupted != nullptr ? std::min(deadline, next_question) : deadline, advance, done);
+    park(std::min(deadline, next_question), advance, done);
   }
 }
 

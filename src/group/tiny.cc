@@ -57,7 +57,7 @@ Status GroupImpl::wait_tiny(const Call& call, engine::Running& operation) {
       }
     return false;
   };
-  const auto outcome = parts_.context->progress->wait(nullptr, deadline, call.options.interrupted, over);
+  const auto outcome = parts_.context->progress->wait(nullptr, deadline, call.options.interrupted, over, true);
   if (outcome == group::Progress::Outcome::interrupted)
     fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
   else if (outcome == group::Progress::Outcome::deadline)
