@@ -93,6 +93,7 @@ Compiled compile(plan::Plan plan) {
     for (const plan::Ref& to : plan.dst(s)) c.returns |= to.space == plan::Space::stage && to.rank != plan.shape.rank;
     if (plan.joint && s.op == plan::OpCode::reduce) c.joint_reduction = static_cast<std::int32_t>(i);
     if (s.op != plan::OpCode::send && s.op != plan::OpCode::recv) continue;
+    c.messages = true;
     // The channel takes the upper bits, so that messages of different channels never share an ordinal.
     c.ordinals[i] = static_cast<std::uint32_t>(s.channel) << 20 | counts[{s.op, s.peer, s.channel}]++;
     if (s.op == plan::OpCode::send) sends_to.insert(s.peer);

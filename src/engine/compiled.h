@@ -30,6 +30,7 @@ struct Compiled {
       -1;  ///< the one step that copies from a peer's input, or reduces that with this rank's; -1: none, or several
   std::vector<Folding> foldings;       ///< by step; empty when there is none
   std::vector<std::int32_t> sends_to;  ///< ranks that this rank sends to, ascending
+  bool messages = false;               ///< it sends or receives some
   /// Sums go back where operands lay, on other ranks' stages: who writes there next has just read there, so nobody waits for lines, and all of it goes
   /// through the caches.
   bool returns = false;

@@ -81,7 +81,9 @@ bool GroupImpl::run_alone(const Call& call) {
   if (!progress.soon(alone, one_host_, ended)) {
     set_clocks(p);  // a call that ends before needs none
     alone.check();
-    if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended, one_host_) ==
+    // Only `usual` may be a plan of messages, also within a host; what may run instead of it goes through memory.
+    const bool in_memory = one_host_ && p.known != nullptr && !p.known->prepared->usual.compiled->messages;
+    if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended, in_memory) ==
         group::Progress::Outcome::interrupted) {
       fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
       progress.wait(&alone, TimePoint::max(), nullptr, ended);

@@ -53,7 +53,7 @@ class Progress final : public engine::Turns {
   /// the thread is not told. Not tried unless all that is waited for comes through memory (`in_memory`).
   template <class Done>
   bool soon(Driven& driven, bool in_memory, Done&& done);
-  /// Drive `driven` (may be null) and the messenger in this thread until done() or `deadline`. `in_memory` as for soon().
+  /// Drive `driven` (may be null) and the messenger in this thread until done() or `deadline`. `in_memory`: no message is waited for.
   template <class Done>
   Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done, bool in_memory = false);
 
@@ -95,11 +95,12 @@ class Progress final : public engine::Turns {
   void park(TimePoint until, Advance&& advance, Done&& done);
   void run();
   bool advance_all();
-  /// Whether messages are looked at in this round of a wait for something else: in every eighth, of all waits together, unless messages are under way.
+  /// Whether messages are looked at in this round of a wait for something else: in every eighth, of all waits together, unless something asynchronous is
+  /// under way.
   bool messages_are_due() noexcept {
     const std::uint32_t round = rounds_.load(std::memory_order_relaxed) + 1;
     rounds_.store(round, std::memory_order_relaxed);  // one that another thread counts meanwhile may be lost
-    return round % 8 == 0 || messages_->load(std::memory_order_relaxed) > 0;
+    return round % 8 == 0 || asynchronous();
   }
   bool asynchronous() const noexcept { return messages_->load() > 0 || collectives_->load() > 0; }
   /// Whether the thread has to be awake. What is soon over does not ask for it.

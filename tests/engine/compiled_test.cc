@@ -51,6 +51,16 @@ TEST(Compiled, AStraightPlanReceivesOnlyWhereNothingElseCanBeDone) {
   EXPECT_EQ(compile(std::move(b).build()).straight, (std::vector{copied, sent, received, passed_on, later}));
 }
 
+/// Who waits for messages has to look for them in every round (group::Progress::wait), whoever else only now and then.
+TEST(Compiled, PlansOfMessagesAreKnown) {
+  for (const plan::Algorithm& a : plan::algorithms()) {
+    if (a.place == plan::Place::several_hosts) continue;  // by both
+    const bool by_messages = a.place == plan::Place::network;
+    const Compiled c = compile(a.build({5, 1, rooted(a.collective) ? 2 : 0}));
+    EXPECT_EQ(c.messages, by_messages) << name_of(a.collective) << " " << a.name;
+  }
+}
+
 /// Of every algorithm: each step once, behind what it waits for and what its lane has before it.
 TEST(Compiled, StraightPlansKeepTheOrderOfTheirSteps) {
   int plans = 0;
