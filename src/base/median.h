@@ -22,7 +22,9 @@ template <class Values>
 typename Values::value_type median(Values values) noexcept {
   const std::size_t all = values.size();
   return quantile_of_first(std::move(values), all, 2);
-}  /// Disturbances make things longer, never shorter; a quarter of the figures are free of them on all but the busiest machines.
+}
+
+/// Disturbances make things longer, never shorter; a quarter of the figures are free of them on all but the busiest machines.
 template <class Values>
 typename Values::value_type lower_quartile(Values values) noexcept {
   const std::size_t all = values.size();

@@ -1,12 +1,10 @@
 #pragma once
 /// What measuring the way to another rank is made of.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "group/group_impl.h"
