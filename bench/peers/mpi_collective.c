@@ -43,7 +43,7 @@ static const struct Collective {
   int meet;
 } kAll[] = {{"all_reduce", all_reduce, 0}, {"reduce", reduce, 1},
             {"broadcast", broadcast, 1},   {"all_gather", all_gather, 0},
-            {"reduce_scatter", reduce_scatter, 0}, {"all_to_all", all_to_all, 0},
+            {"reduce_scatter", reduce_scatter, 0}, {"all_to_all", all_to_all, 1},
             {"gather", gather, 1},         {"scatter", scatter, 1},
             {"send", there_and_back, 0}};
 

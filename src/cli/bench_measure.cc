@@ -61,8 +61,9 @@ Call make_call(const Problem& p, int rank, bool in_place, const MeasureOptions& 
   return call;
 }
 
-/// Whether ranks can run ahead of each other in it, so that back-to-back calls would overlap.
-bool one_sided(Collective c) { return rooted(c); }
+/// Whether ranks can run ahead of each other in it, so that back-to-back calls would overlap. In an all_to_all ranks that take turns on a core end one call and
+/// begin the next one in one turn: then the longest of their intervals is longer than a call.
+bool one_sided(Collective c) { return rooted(c) || c == Collective::all_to_all; }
 
 /// Seconds of each iteration on this rank.
 std::vector<double> time_calls(const Group& group, const Call& call, std::int64_t iterations) {

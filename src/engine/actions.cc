@@ -24,7 +24,7 @@ class Lister {
     for (std::uint32_t i = 0; i < plan_.steps.size(); i++) {
       const Step& step = plan_.steps[i];
       if (step.op == OpCode::signal || step.op == OpCode::wait)
-        actions_.list.push_back({step.op, step.channel, step.peer, i});
+        actions_.list.push_back({step.op, 1, step.channel, step.peer, i});
       else
         for (std::int32_t block = 0; block < plan_.dst(step)[0].count; block++) add(i, block);
     }
@@ -50,8 +50,29 @@ class Lister {
       }
     if (bytes == 0)
       actions_.operands.resize(first);
+    else if (goes_on(step, static_cast<std::size_t>(bytes)))
+      join();
     else
-      actions_.list.push_back({step.op, 0, -1, index, first, static_cast<std::size_t>(bytes)});
+      actions_.list.push_back({step.op, 1, 0, -1, index, first, static_cast<std::size_t>(bytes)});
+  }
+
+  /// Whether the operands that were added last are those of a copy from where the action before it stops.
+  bool goes_on(const Step& step, std::size_t bytes) const {
+    if (actions_.list.empty() || !plan::copies(step.op)) return false;
+    const Action& before = actions_.list.back();
+    if (!plan::copies(before.op) || before.targets == Action::kMostTargets || before.bytes != bytes) return false;
+    const Address& from = actions_.operands[before.operands + before.targets];
+    const Address end{from.space, from.rank, from.offset + static_cast<std::int64_t>(before.targets * bytes)};
+    return plan::is_peer(from.space) && actions_.operands.back() == end;
+  }
+  /// Its destination is one more of the action before it.
+  void join() {
+    Action& before = actions_.list.back();
+    const auto source = actions_.operands.begin() + before.operands + before.targets;
+    const Address to = *(actions_.operands.end() - 2);
+    actions_.operands.erase(actions_.operands.end() - 2, actions_.operands.end());
+    actions_.operands.insert(source, to);
+    before.targets++;
   }
 
   Place place_of(const Ref& ref, std::int32_t block) const {

@@ -23,14 +23,17 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-/// A step, or what it does with one block.
+/// A step, or what it does with one block; or copies of blocks that lie side by side in another rank's memory, as one.
 struct Action {
+  static constexpr std::size_t kMostTargets = 8;
+
   plan::OpCode op = plan::OpCode::copy;
+  std::uint8_t targets = 1;    ///< of a copy: so many destinations, filled one behind the other
   std::uint16_t channel = 0;   ///< of signal and wait
   std::int32_t peer = -1;      ///< of wait
   std::uint32_t step = 0;      ///< of the plan
   std::uint32_t operands = 0;  ///< the first of them: destinations, then sources
-  std::size_t bytes = 0;       ///< of each; not 0 but for signal and wait
+  std::size_t bytes = 0;       ///< of each destination; not 0 but for signal and wait
   friend bool operator==(const Action&, const Action&) = default;
 };
 

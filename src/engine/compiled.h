@@ -37,6 +37,8 @@ struct Compiled {
   /// Two ranks stage for each other: in every second turn around the stage each may do so on the other's, where it has read last.
   bool exchanges = false;
 
+  /// Whether its ranks have stages.
+  bool stages() const noexcept { return !plan.stage_extent.empty(); }
   /// What only_get, which there is, has from a peer.
   const plan::Ref& got() const {
     const auto sources = plan.src(plan.steps[static_cast<std::size_t>(only_get)]);

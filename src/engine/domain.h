@@ -268,7 +268,10 @@ class Domain final : private StageHolder {
   bool all_reach() const noexcept;
   /// The address, in its own process, of what lies at `offset` of rank q's segment.
   std::uint64_t address_of(int q, std::uint64_t offset) const noexcept { return views_[q]->address_of(offset); }
-  /// Copies from the memory of rank q, at an address of its process.
+  /// Copies from the memory of rank q, at an address of its process, to one part after another.
+  int read_peer(int q, std::span<const transport::MutablePart> parts, std::uint64_t from) noexcept {
+    return views_[q]->read_memory(parts, from);
+  }
   int read_peer(int q, std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
     return views_[q]->read_memory(to, from, bytes);
   }

@@ -101,7 +101,8 @@ void Operation::lay_out() {
   const plan::Plan& plan = this->plan();
   const Binding& binding = bound_->binding;
   const std::int64_t largest = binding.largest_block;
-  slice_bytes_ = plan.shared   ? std::max<std::int64_t>(largest, 1)
+  const bool one_slice = plan.shared && !bound_->compiled->stages();
+  slice_bytes_ = one_slice     ? std::max<std::int64_t>(largest, 1)
                  : plan.staged ? ground_.domain->slice_bytes(
                                      static_cast<std::int64_t>(std::max<std::size_t>(plan.stage_extent.size(), 1)),
                                      largest, one_way(plan))
@@ -110,7 +111,8 @@ void Operation::lay_out() {
                slice_bytes_ >= ground_.domain->least_exchanged();  // the same on both ranks, as slices are
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
   scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
-  const auto slots = static_cast<std::size_t>(std::min(slices_, plan.staged ? kWindow : ground_.network_window));
+  const std::int64_t window = plan.shared ? 1 : plan.staged ? kWindow : ground_.network_window;
+  const auto slots = static_cast<std::size_t>(std::min(slices_, window));
   folds_ =
       !bound_->compiled->foldings.empty() && scratch_stride_ * static_cast<std::int64_t>(slots) >= ground_.least_folded;
   const std::size_t lanes = plan.lanes, steps = plan.steps.size();
@@ -170,14 +172,13 @@ void Operation::take_direction() {
   precedence_ = 0;
   if (!plan().shared || ground_.domain == nullptr) return;
   const bool from_ends = std::exchange(ground_.domain->from_ends, !ground_.domain->from_ends);
-  if (large_ || uncut_) return;
+  if (large_ || uncut_ || slices_ > 1) return;
   backwards_ = from_ends;
   if (ground_.mates.fill_cache(touched_)) precedence_ = kPrecedence;
 }
 
 /// False while a peer is so far behind that it may still read the line that this would overwrite, or the stage.
 bool Operation::announce() {
-  const plan::Plan& plan = this->plan();
   Peer& me = peers_[ground_.rank];
   me.arrived = announced_ = true;
   if (ground_.domain == nullptr) return true;
@@ -186,7 +187,7 @@ bool Operation::announce() {
     if (q != ground_.rank && !domain.may_announce(q, sequence_)) return announced_ = false;
   if (fail_of_the_last(domain)) return announced_ = false;
   Whereabouts mine;
-  if (plan.staged && !plan.stage_extent.empty()) {
+  if (bound_->compiled->stages() || (rival_open_ && prepared().rival.compiled->stages())) {
     auto stage = domain.take_stage(sequence_, patient_);
     if (!stage) {
       fail(stage.status());
@@ -235,6 +236,8 @@ namespace {
 /// Where lines go to and fro no core waits until another one has let go of a line, so lines need not have left the caches before they are written again:
 /// so many bytes of the stage are enough.
 constexpr std::uint64_t kReturning = 1 << 20, kExchanging = 512 << 10;
+/// What is for a rank on the same core is soon read there: the less of the stage it goes through, the more of that lies in the core's cache.
+constexpr std::uint64_t kBetweenPartners = 128 << 10;
 }  // namespace
 
 /// Whether the place of the next slice is free: everybody is done with what lay there before.
@@ -242,8 +245,8 @@ bool Operation::has_place(std::uint64_t global) {
   if (!place_) {
     const std::uint64_t bytes = plan().stage_extent.size() * static_cast<std::uint64_t>(slice_bytes_);
     StageRing& ring = ground_.domain->ring();
-    place_ = to_and_fro() ? ring.take(global, bytes, std::max(exchanges_ ? kExchanging : kReturning, 2 * bytes))
-                          : ring.take(global, bytes);
+    const std::uint64_t within = plan().shared ? kBetweenPartners : exchanges_ ? kExchanging : kReturning;
+    place_ = to_and_fro() ? ring.take(global, bytes, std::max(within, 2 * bytes)) : ring.take(global, bytes);
   }
   if (place_->free_after == 0) return true;
   for (int q = 0; q < ground_.size; q++)

@@ -108,7 +108,7 @@ struct Request {
 };
 
 /// The slices of a plan run through a window of slots, oldest first: while one waits for a peer the next is staged, which
-/// is all the software pipelining there is. A shared plan runs as one slice, whose steps are done in pieces, so that a failure
+/// is all the software pipelining there is. A shared plan runs as one slice, or one after another, whose steps are done in pieces, so that a failure
 /// is noticed between them. One object serves any number of calls, one after another, and keeps what it has allocated. Thread-safety: one
 /// thread at a time; messages complete from any thread.
 class Operation final : public Running {
@@ -166,14 +166,15 @@ class Operation final : public Running {
   void judge(Domain& domain, Whereabouts& mine);
   void become(const Bound& bound, bool reads_peers);
   bool peers_are_ready();
+  bool is_readable(int q);
   bool open_peers();
   void prepare();
   void take_direction();
   void lay_out();
   const plan::Plan& plan() const noexcept { return bound_->plan(); }
   bool swaps(const StageRing::Place& place) const noexcept { return exchanges_ && place.turn % 2 == 1; }
-  /// Lines of stages go to and fro between two caches: who writes there has just read there.
-  bool to_and_fro() const noexcept { return exchanges_ || bound_->compiled->returns; }
+  /// Lines of stages go to and fro between two caches, and who writes there has just read there; or they stay in one, of plans that read others' buffers.
+  bool to_and_fro() const noexcept { return exchanges_ || bound_->compiled->returns || plan().shared; }
   /// Whose stage it is that the plan calls rank `rank`'s.
   std::size_t host_of(const Slot& slot, std::int32_t rank) const noexcept {
     return static_cast<std::size_t>(slot.swapped ? 1 - rank : rank);
@@ -189,7 +190,7 @@ class Operation final : public Running {
   bool act_copy(const Slot& slot, const Action& action);
   bool act_reduce(const Slot& slot, const Action& action);
   std::byte* memory_at(const Slot& slot, const Address& a) const;
-  bool act_get(const Action& action, std::byte* to, const Address& from);
+  bool act_get(const Slot& slot, const Action& action, std::span<const Address> targets, const Address& from);
   bool act_offered(std::byte* to, const Part& from);
   Part part_of_peer(const Address& a, std::size_t bytes) const;
   std::uint64_t announced_at(plan::Space space, std::int32_t rank) const;
@@ -215,6 +216,7 @@ class Operation final : public Running {
   kernels::Reduce reduction(const plan::Step& step) const;  ///< what a reduce does, without hints
   void reduce_operands(const plan::Step& step, std::span<void* const> memory, std::size_t bytes);
   void reduce_piece(kernels::Reduce& what, std::span<void* const> dst, std::span<void* const> src, std::size_t bytes);
+  bool fetch(std::span<const transport::MutablePart> parts, const Part& from, std::size_t at);
   bool fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes);
   bool offer(const Slot& slot, const plan::Step& step);
   Done run_offered();

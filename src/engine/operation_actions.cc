@@ -1,5 +1,8 @@
 /// Operations whose blocks are not cut: actions one after another, instead of the lanes and pieces of operation_steps.cc.
 
+#include <algorithm>
+#include <array>
+
 #include "engine/operands.h"
 #include "engine/operation.h"
 
@@ -21,7 +24,7 @@ bool Operation::advance_uncut(Slot& slot) {
 /// Whether it is done; not, when it has to wait or the operation has failed.
 bool Operation::act(const Slot& slot, const Action& action) {
   Domain& domain = *ground_.domain;
-  if (action.bytes > kBrief) tell();
+  if (action.bytes * action.targets > kBrief) tell();
   switch (action.op) {
     case OpCode::wait:
       if (peer_arrived(action.peer) && domain.reached(action.peer, action.channel, base_ + 1)) return true;
@@ -56,19 +59,26 @@ std::byte* Operation::memory_at(const Slot& slot, const Address& a) const {
 }
 
 bool Operation::act_copy(const Slot& slot, const Action& action) {
-  const auto operands = bound_->actions.of(action, 2);
-  const Address &into = operands[0], &source = operands[1];
-  if (into.space == Space::stage && !has_stage(slot)) return false;
-  std::byte* const to = memory_at(slot, into);
-  if (reads_peers_ && plan::is_peer(source.space)) return act_get(action, to, source);
-  const std::byte* const from = memory_at(slot, source);
-  if (to == from) return true;
-  if (into.space == Space::stage && !to_and_fro())
-    ground_.domain->stores().copy(to, from, action.bytes);
-  else if (source.space == Space::stage || into.space == Space::stage)
-    kernels::fetch(to, from, action.bytes);
-  else
-    kernels::copy(to, from, action.bytes);
+  const auto operands = bound_->actions.of(action, action.targets + std::size_t{1});
+  const auto targets = operands.first(action.targets);
+  const Address& source = operands.back();
+  const bool to_stage = std::ranges::find(targets, Space::stage, &Address::space) != targets.end();
+  if (to_stage && !has_stage(slot)) return false;
+  if (reads_peers_ && plan::is_peer(source.space))
+    return is_readable(source.rank) && act_get(slot, action, targets, source);
+  const std::byte* from = memory_at(slot, source);
+  for (const Address& target : targets) {
+    std::byte* const to = memory_at(slot, target);
+    if (to == from)
+      ;  // in place
+    else if (target.space == Space::stage && !to_and_fro())
+      ground_.domain->stores().copy(to, from, action.bytes);
+    else if (source.space == Space::stage || target.space == Space::stage)
+      kernels::fetch(to, from, action.bytes);
+    else
+      kernels::copy(to, from, action.bytes);
+    from += action.bytes;
+  }
   return true;
 }
 
@@ -102,9 +112,12 @@ Operation::Part Operation::part_of_peer(const Address& a, std::size_t bytes) con
 }
 
 /// Copies from there, if nobody helps at once; whether all of it is done.
-bool Operation::act_get(const Action& action, std::byte* to, const Address& from) {
-  const Part there = part_of_peer(from, action.bytes);
-  return is_offered_get(action.step) ? act_offered(to, there) : fetch(to, there, 0, action.bytes);
+bool Operation::act_get(const Slot& slot, const Action& action, std::span<const Address> targets, const Address& from) {
+  const Part there = part_of_peer(from, action.bytes * targets.size());
+  if (is_offered_get(action.step)) return act_offered(memory_at(slot, targets[0]), there);
+  std::array<transport::MutablePart, Action::kMostTargets> parts;
+  for (std::size_t k = 0; k < targets.size(); k++) parts[k] = {memory_at(slot, targets[k]), action.bytes};
+  return fetch(std::span(parts).first(targets.size()), there, 0);
 }
 
 /// Whether all of it is done: by others what is not done at once.

@@ -199,9 +199,15 @@ bool Operation::everyone_here() {
   return all;
 }
 
-/// Whether all whose memory is to be read have said where it is.
+/// Whether rank q has said where its memory is, and leaves it to be read. Of plans without stages that is known before they start.
+bool Operation::is_readable(int q) {
+  return !bound_->compiled->stages() || (peer_arrived(q) && !ground_.domain->gave_up(q, sequence_));
+}
+
+/// Whether all whose memory is to be read have said where it is; who stages something has something to do before.
 bool Operation::peers_are_ready() {
   const auto& exposed = plan().exposed;
+  if (bound_->compiled->stages()) return true;
   for (int q = 0; q < ground_.size; q++)
     if (q != ground_.rank && exposed[q] != 0 && (!peer_arrived(q) || ground_.domain->gave_up(q, sequence_)))
       return done_;

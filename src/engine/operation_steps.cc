@@ -113,11 +113,11 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
       const PeerBlock there = peer_block(plan(), binding, ref.space, ref.rank, block);
       if (reads_peers_) {
         const std::uint64_t from = announced_at(ref.space, ref.rank);
-        return {reinterpret_cast<std::byte*>(from + static_cast<std::uint64_t>(there.offset)),
-                static_cast<std::size_t>(there.bytes), ref.rank};
+        return {reinterpret_cast<std::byte*>(from + static_cast<std::uint64_t>(there.offset + at)), clip(there.bytes),
+                ref.rank};
       }
       const Peer& peer = peers_[ref.rank];
-      return {(ref.space == Space::peer_in ? peer.in : peer.out) + there.offset, static_cast<std::size_t>(there.bytes)};
+      return {(ref.space == Space::peer_in ? peer.in : peer.out) + there.offset + at, clip(there.bytes)};
     }
   }
   return {nullptr, 0};
@@ -131,17 +131,26 @@ std::uint64_t Operation::announced_at(Space space, std::int32_t rank) const {
   return where.opens(input ? plan::kExposesIn : plan::kExposesOut) ? ground_.domain->address_of(rank, said) : said;
 }
 
-/// Copies from another rank's memory through the kernel. False when it could not: the rank has ended, or has given up because another one
-/// has and left its buffer to its caller, both of which the messenger is about to tell; or the operation has failed.
-bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes) {
-  const int error = ground_.domain->read_peer(from.peer, to, reinterpret_cast<std::uintptr_t>(from.data) + at, bytes);
-  if (error != 0 && error != ESRCH && !ground_.domain->gave_up(from.peer, sequence_))
+/// Copies from another rank's memory, from byte `at` of `from` on, through the kernel, to one part after another. False when it could not: the rank
+/// has ended, or has given up because another one has and left its buffer to its caller, both of which the messenger is about to tell; or the
+/// operation has failed.
+bool Operation::fetch(std::span<const transport::MutablePart> parts, const Part& from, std::size_t at) {
+  const int error = ground_.domain->read_peer(from.peer, parts, reinterpret_cast<std::uintptr_t>(from.data) + at);
+  if (error != 0 && error != ESRCH && !ground_.domain->gave_up(from.peer, sequence_)) {
+    std::size_t bytes = 0;
+    for (const transport::MutablePart& part : parts) bytes += part.size();
     fail(Status::system(
         fmt::format(
             "cannot read rank {}'s memory (process_vm_readv of {} bytes): was its buffer freed during the operation?",
             from.peer, bytes),
         error));
+  }
   return error == 0;
+}
+
+bool Operation::fetch(std::byte* to, const Part& from, std::size_t at, std::size_t bytes) {
+  const transport::MutablePart part(to, bytes);
+  return fetch({&part, 1}, from, at);
 }
 
 /// Of a block of so many bytes, of which piece_.at are done.
@@ -167,6 +176,7 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
   const auto steps = plan.shared && !reads_peers_ ? bound_->compiled->together(index) : std::span(&index, 1);
   const auto target = [&](std::uint32_t k) -> const Ref& { return plan.dst(plan.steps[k])[0]; };
   if (target(index).space == Space::stage && !has_stage(slot)) return Done::nothing;
+  if (reads_peers_ && plan::is_peer(s.space) && !is_readable(s.rank)) return Done::nothing;
   for (; piece_.block < s.count; piece_ = {piece_.block + 1, 0}) {
     const Part from = part(slot, s, s.first + piece_.block);
     std::size_t bytes = 0;

@@ -48,14 +48,16 @@ Rivalry& GroupImpl::rivalry_of(const Call& call, int judge) {
 }
 
 /// The call is one of its rivalry's. Where data only goes from a root or to it, the judge says what runs in the one after it; of this one all have heard in the last one, so that who could be through before the judge
-/// begins is. Where all need all, the judge says it in the call itself: who waits for that does not begin what it cannot end, which is the faster way where ranks take turns (docs/design/0008).
+/// begins is. Where all need all, the judge says it in the call itself: who waits for that does not begin what it cannot end, which is the faster way where ranks take turns (docs/design/0008). But in plans that
+/// stage something besides, whoever comes has something to do.
 void GroupImpl::compete(Pending& p, engine::Request& request) {
   using Side = group::Contest::Side;
-  const bool ahead = rooted(p.call.collective);
+  const engine::Bound& rival = p.known->prepared->rival;
+  const bool ahead = rooted(p.call.collective) || (rival && rival.compiled->stages());
   Rivalry& rivalry = *p.known->rivalry;
   request.judged = rivalry.next;
   if (ahead) rivalry.next.number++;
-  if (rank() != p.known->prepared->judge || !p.known->prepared->rival) return;
+  if (rank() != p.known->prepared->judge || !rival) return;
   group::Contest& contest = rivalry.contests[p.call.input == p.call.output];
   request.rival_runs = (ahead ? contest.now() : contest.choose()) == Side::rival;
   request.rival_runs_next = ahead && contest.next() == Side::rival;

@@ -113,6 +113,7 @@ constexpr std::string_view kRulesOfTurnsOnMemory =
     "gather@shm[5-8]:512K-=shared;"
     "gather@shm[9-]:128K-=shared;"
     "all_to_all@shm[3]:128-2K=shared;"
+    "all_to_all@shm[4-8]:48K-128K=single_copy_pairs;"  // partners share a core
     "scatter@shm[3-]:64K-=shared";
 
 /// Where the blocks of two ranks stay in a core's second cache, passing them on copies less than a tree, which sends whole vectors; and stages, or a contest

@@ -38,7 +38,9 @@
 /// same in the plans of all ranks. Others may touch a rank's buffers from its begin to its end: whoever runs such a plan
 /// must know where the buffers lie, so every rank that exposes one has begun when a plan starts; but a rank ends with the
 /// last step of its own plan, and its caller then does with the buffers as it likes. That nobody touches them any more
-/// is for the plan's signals to see to, and for the verifier to prove.
+/// is for the plan's signals to see to, and for the verifier to prove. Some stage something, too, for a rank on the same core: they
+/// only read others' inputs, start at once, each of their steps waiting until the owner of what it reads has begun, and run slice by slice, one
+/// at a time.
 ///
 /// Joint plans are shared ones in which some ranks soon do nothing but wait. A put from `in` to PEER_OUT(q), or a get from PEER_IN(q) to `out`, is
 /// then still the step of the rank that has it in its plan, from its begin to its end. But q, while it waits for a signal of that rank, may do a part of it.
@@ -127,8 +129,9 @@ struct Plan {
   std::string algorithm;
   Shape shape;
   bool staged = false;  ///< uses stage, signal and wait: needs all ranks on one host
-  bool shared = false;  ///< uses other ranks' buffers: they must be in shared memory. Staged too, and run as one slice
-  bool joint = false;   ///< shared, and who waits for a rank helps it
+  bool shared =
+      false;  ///< uses other ranks' buffers: they must be in shared memory. Staged too, and run as one slice if it has no stage
+  bool joint = false;  ///< shared, and who waits for a rank helps it
   std::uint16_t lanes = 1;
   std::uint16_t channels = 0;  ///< signal channels, "done" not counted
   std::int32_t extents = 0;    ///< how many extents the blocks refer to

@@ -55,8 +55,12 @@ class SharedView {
   virtual void map_now(std::uint64_t offset, std::uint64_t bytes, bool write) noexcept = 0;
   /// Whether this process may read all of the peer's memory (it was tried). Any thread.
   virtual bool reads_memory() const noexcept = 0;
-  /// Copies `bytes` from the peer's address `from` to `to`; 0, or an errno (ESRCH: the peer has ended). Only what the peer has announced. Any thread.
-  virtual int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept = 0;
+  /// Copies what lies at the peer's address `from` to `parts`, one behind the other; 0, or an errno (ESRCH: the peer has ended). Only what the peer has announced. Any thread.
+  virtual int read_memory(std::span<const MutablePart> parts, std::uint64_t from) noexcept = 0;
+  int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
+    const MutablePart part(to, bytes);
+    return read_memory({&part, 1}, from);
+  }
   /// Whether this process may write to it (likewise). Any thread.
   virtual bool writes_memory() const noexcept = 0;
   /// Copies from `from` to `areas` of the peer's memory, one behind the other; 0, or an errno: EIO when less than `bytes` was copied, EFAULT also when nothing was because the areas are empty. `areas` is looked at when it begins: what a peer offers lies

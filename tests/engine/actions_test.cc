@@ -57,8 +57,13 @@ TEST(Actions, LieWithinTheBuffers) {
       for (const Action& action : bound.actions.list) {
         if (action.bytes == 0) continue;
         const plan::Step& step = bound.plan().steps[action.step];
-        for (const Address& at : bound.actions.of(action, step.dst_count + step.src_count)) {
-          const auto end = at.offset + static_cast<std::int64_t>(action.bytes);
+        const bool copies = plan::copies(step.op);
+        const std::size_t targets = copies ? action.targets : step.dst_count;
+        const auto operands = bound.actions.of(action, targets + step.src_count);
+        for (std::size_t k = 0; k < operands.size(); k++) {
+          const Address& at = operands[k];
+          const std::size_t bytes = copies && k == targets ? targets * action.bytes : action.bytes;
+          const auto end = at.offset + static_cast<std::int64_t>(bytes);
           const bool fits = at.space == Space::in    ? end <= bound.binding.in.total()
                             : at.space == Space::out ? end <= bound.binding.out.total()
                                                      : at.space != Space::stage || at.offset % 64 == 0;
@@ -101,6 +106,23 @@ TEST(Actions, OfAStagedAllGather) {
   EXPECT_EQ(from_stages.size(), 2u);
   EXPECT_TRUE(
       std::ranges::all_of(from_stages, [](const Address& a) { return a.space == Space::stage && a.offset == 0; }));
+}
+
+/// The second of four ranks reads from the fourth at once what that has for the first, which goes to its stage, and for itself.
+TEST(Actions, CopyAtOnceWhatLiesSideBySideInAPeersMemory) {
+  const Bound bound = bound_of(*plan::find_algorithm(Collective::all_to_all, "single_copy_pairs"), 4, 1, {100, {}, {}});
+  std::vector<Action> fetches;
+  for (const Action& action : bound.actions.list)
+    if (plan::copies(action.op) && bound.actions.of(action, action.targets + std::size_t{1}).back().rank == 3)
+      fetches.push_back(action);
+  ASSERT_EQ(fetches.size(), 1u);
+  EXPECT_EQ(fetches[0].targets, 2);
+  EXPECT_EQ(fetches[0].bytes, 400u);
+  const auto operands = bound.actions.of(fetches[0], 3);
+  EXPECT_EQ(operands[0].space, Space::stage);
+  EXPECT_EQ(operands[0].rank, 1);
+  EXPECT_EQ(operands[1], (Address{Space::out, -1, 3 * 400}));
+  EXPECT_EQ(operands[2], (Address{Space::peer_in, 3, 0}));
 }
 
 }  // namespace

@@ -64,9 +64,12 @@ class Both final : public transport::SharedView {
   std::byte* writable(std::uint64_t, std::uint64_t) noexcept override { return nullptr; }
   void map_now(std::uint64_t, std::uint64_t, bool) noexcept override {}
   bool reads_memory() const noexcept override { return true; }
-  int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept override {
+  int read_memory(std::span<const transport::MutablePart> parts, std::uint64_t from) noexcept override {
     if (refuses_reads) return ENOMEM;
-    std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+    for (const transport::MutablePart& part : parts) {
+      std::memcpy(part.data(), reinterpret_cast<const void*>(from), part.size());
+      from += part.size();
+    }
     return 0;
   }
   bool writes_memory() const noexcept override { return true; }

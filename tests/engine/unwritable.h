@@ -21,8 +21,8 @@ class Unwritable final : public transport::SharedView {
     view_.map_now(offset, bytes, write);
   }
   bool reads_memory() const noexcept override { return view_.reads_memory(); }
-  int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept override {
-    return view_.read_memory(to, from, bytes);
+  int read_memory(std::span<const transport::MutablePart> parts, std::uint64_t from) noexcept override {
+    return view_.read_memory(parts, from);
   }
   bool writes_memory() const noexcept override { return true; }
   int write_memory(std::span<const transport::Area>, const std::byte*, std::size_t) noexcept override {

@@ -83,6 +83,16 @@ TEST(PeerMemory, EveryAlgorithmIsRight) {
         });
 }
 
+/// Blocks of the last size go in several slices; with an odd number of ranks one is alone.
+TEST(PeerMemory, PairsReadForEachOther) {
+  for (const int n : {2, 3, 4, 5, 8})
+    spawn_threads(n, [&](Group world) {
+      for (const std::int64_t count : {0, 1, 1000, 7001, 40'000, 150'000})
+        EXPECT_EQ(wrong_after(world, Collective::all_to_all, count, "single_copy_pairs", 0), 0)
+            << count << " on rank " << world.rank() << " of " << n;
+    });
+}
+
 /// Long enough that both sides of the contest have run, some of it in turn with small operations and the other collectives.
 TEST(PeerMemory, AContestChangesNoResult) {
   for (const int n : {2, 3})

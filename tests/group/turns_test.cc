@@ -101,6 +101,18 @@ TEST(RulesOfTurns, AScatterOfManyRanksHasAContestOnlyWhereTheKernelMayWin) {
   }
 }
 
+TEST(RulesOfTurns, PairsOfAnAllToAllReadForEachOther) {
+  for (int ranks = 2; ranks <= 16; ranks++)
+    for (const std::int64_t kib : {32, 48, 64, 127, 128}) {
+      plan::Question q = question(Collective::all_to_all, ranks, kib << 10);
+      q.peer_memory = true;
+      const bool pairs = ranks >= 4 && ranks <= 8 && kib >= 48 && kib < 128;
+      EXPECT_EQ(selector(static_cast<std::size_t>(ranks), 2).choose(q)->name == "single_copy_pairs", pairs)
+          << ranks << " ranks, " << kib << " KiB";
+      EXPECT_NE(selector(16, 16).choose(q)->name, "single_copy_pairs") << "a core each";
+    }
+}
+
 TEST(RulesOfTurns, TreesOverSocketsWhereFewMessagesCount) {
   const std::tuple<Collective, int, std::int64_t, std::string_view, std::string_view> cases[] = {
       {Collective::broadcast, 3, 64 << 10, "binomial", "flat"},

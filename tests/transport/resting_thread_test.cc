@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -91,11 +92,27 @@ class ByThread : public testing::Test {
     std::vector<std::byte> there(here_.size());
     EXPECT_EQ(view_->read_memory(there.data(), address_of(here_), here_.size()), 0);
     EXPECT_EQ(there, here_);
+    expect_parts();
     if (!view_->writes_memory()) return;
     std::vector<std::byte> written(here_.size());
     const Area area{address_of(written), written.size()};
     EXPECT_EQ(view_->write_memory({&area, 1}, here_.data(), here_.size()), 0);
     EXPECT_EQ(written, here_);
+  }
+  /// More parts than go in one call, some of them empty, in any order in memory.
+  void expect_parts() {
+    std::vector<std::byte> there(here_.size());
+    std::vector<MutablePart> parts;
+    for (std::size_t size = 0, left = there.size(); left > 0; size = std::min(size * 3 + 1, left) % 9001)
+      parts.push_back(std::span(there).subspan(left -= size, size));
+    ASSERT_GT(parts.size(), 20u);
+    EXPECT_EQ(view_->read_memory(parts, address_of(here_)), 0);
+    const std::byte* next = here_.data();
+    for (const MutablePart& part : parts) {
+      EXPECT_TRUE(std::ranges::equal(part, std::span(next, part.size())));
+      next += part.size();
+    }
+    EXPECT_EQ(view_->read_memory({}, address_of(here_)), 0);
   }
   static std::uint64_t address_of(const std::vector<std::byte>& memory) {
     return reinterpret_cast<std::uintptr_t>(memory.data());

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -19,14 +20,24 @@ namespace unisono::transport::shm {
 
 namespace {
 
-/// 0, or an errno. Short counts happen at the end of what is mapped there.
-int read_process(pid_t process, std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
-  while (bytes > 0) {
-    const iovec here{to, bytes}, there{reinterpret_cast<void*>(from), bytes};
-    const ssize_t n = ::process_vm_readv(process, &here, 1, &there, 1, 0);
+/// 0, or an errno. In one call, as long as that copies all.
+int read_process(pid_t process, std::span<const MutablePart> parts, std::uint64_t from) noexcept {
+  constexpr std::size_t kAtOnce = 8;
+  std::size_t done = 0;  // of the first part that is left
+  while (!parts.empty()) {
+    std::array<iovec, kAtOnce> here;
+    std::size_t count = 0, bytes = 0;
+    for (; count < std::min(parts.size(), kAtOnce); count++) {
+      const MutablePart left = parts[count].subspan(count == 0 ? done : 0);
+      here[count] = {left.data(), left.size()};
+      bytes += left.size();
+    }
+    const iovec there{reinterpret_cast<void*>(from), bytes};
+    const ssize_t n = bytes == 0 ? 0 : ::process_vm_readv(process, here.data(), count, &there, 1, 0);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return n < 0 ? errno : EFAULT;
-    to += n, from += static_cast<std::uint64_t>(n), bytes -= static_cast<std::size_t>(n);
+    if (n < 0 || (n == 0 && bytes > 0)) return n < 0 ? errno : EFAULT;
+    from += static_cast<std::uint64_t>(n), done += static_cast<std::size_t>(n);
+    for (; !parts.empty() && done >= parts.front().size(); parts = parts.subspan(1)) done -= parts.front().size();
   }
   return 0;
 }
@@ -48,8 +59,8 @@ bool may_read(pid_t owner, const SegmentHeader& header) noexcept {
     std::uint64_t base, nonce;
   } found{};
   const std::uint64_t at = header.base + offsetof(SegmentHeader, base);
-  return read_process(owner, reinterpret_cast<std::byte*>(&found), at, sizeof found) == 0 &&
-         found.base == header.base && found.nonce == header.nonce;
+  const MutablePart to = std::as_writable_bytes(std::span(&found, 1));
+  return read_process(owner, {&to, 1}, at) == 0 && found.base == header.base && found.nonce == header.nonce;
 }
 
 /// The same for writing: to a word that is there for that. To be asked of who may be read.
@@ -145,13 +156,14 @@ int PeerView::by_any_thread(Copy&& copy) noexcept {
   return error == ESRCH && thread != process_ ? copy(process_) : error;
 }
 
-int PeerView::read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept {
-  if (owner_) {
-    std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
-    return 0;
+int PeerView::read_memory(std::span<const MutablePart> parts, std::uint64_t from) noexcept {
+  if (!owner_ && process_ == 0) return EPERM;
+  if (!owner_) return by_any_thread([&](pid_t thread) { return read_process(thread, parts, from); });
+  for (const MutablePart& part : parts) {
+    std::memcpy(part.data(), reinterpret_cast<const void*>(from), part.size());
+    from += part.size();
   }
-  if (process_ == 0) return EPERM;
-  return by_any_thread([&](pid_t thread) { return read_process(thread, to, from, bytes); });
+  return 0;
 }
 
 int PeerView::write_memory(std::span<const Area> areas, const std::byte* from, std::size_t bytes) noexcept {

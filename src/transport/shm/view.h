@@ -31,7 +31,8 @@ class PeerView final : public SharedView {
   std::byte* writable(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   void map_now(std::uint64_t offset, std::uint64_t bytes, bool write) noexcept override;
   bool reads_memory() const noexcept override { return owner_ != nullptr || process_ != 0; }
-  int read_memory(std::byte* to, std::uint64_t from, std::size_t bytes) noexcept override;
+  using SharedView::read_memory;
+  int read_memory(std::span<const MutablePart> parts, std::uint64_t from) noexcept override;
   bool writes_memory() const noexcept override { return owner_ != nullptr || writes_; }
   int write_memory(std::span<const Area> areas, const std::byte* from, std::size_t bytes) noexcept override;
   std::uint64_t address_of(std::uint64_t offset) const noexcept override;
