@@ -192,3 +192,29 @@ def test_a_rank_dies_while_others_read_its_memory_or_do_its_work(algorithm: str)
         if all(algorithm in message for message in messages):
             return
     raise AssertionError(messages)
+
+
+def dies_among_pairs(world: Group, victim: int) -> list[Any]:
+    x = np.full(world.size * 4096, world.rank, np.float32)
+    y = np.empty_like(x)
+    world.all_to_all(x, y)
+    if world.rank == victim:
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    start = time.monotonic()
+    try:
+        while True:
+            world.all_to_all(x, y)
+    except unisono.RankFailure as error:
+        return [error.rank, str(error), time.monotonic() - start]
+
+
+@pytest.mark.parametrize("victim", [1, 2, 4])
+def test_a_rank_dies_while_pairs_read_for_each_other(victim: int) -> None:
+    """The last one is in no pair."""
+    job = launch(dies_among_pairs, 5, victim=victim, env={"UNISONO_ALGORITHM": "all_to_all:0-=single_copy_pairs"})
+    for rank in set(range(5)) - {victim}:
+        assert job.outcomes[rank].value is not None, (job.outcomes, job.output)
+        named, message, took = job.outcomes[rank].value
+        assert named == victim, (message, job.output)
+        assert took < WITHIN, message
+        assert "single_copy_pairs" in message, message
