@@ -72,7 +72,10 @@ constexpr std::string_view kRulesOfTurns =
     "all_to_all@net[32-]:160K-1M=bruck;"
     "scatter@net[3]:0-2M=binomial;"
     "scatter@net[4]:0-8K=binomial;"
-    "all_reduce@shm[4-]:0-32K=staged_one_shot;"
+    "all_reduce@shm[3]:3K-32K=staged_return;"
+    "all_reduce@shm[4]:0-12K=staged_one_shot;"
+    "all_reduce@shm[5-8]:0-20K=staged_one_shot,20K-32K=staged_return;"
+    "all_reduce@shm[9-]:0-32K=staged_one_shot;"
     "all_reduce@shm[7-]:32K-=staged_two_shot;"
     "all_reduce@nodes[16-]:64K-=staged_nodes;"  // as without turns
     "reduce@shm[3]:2K-8K=staged_one_shot;"
@@ -97,7 +100,7 @@ constexpr std::string_view kRulesOfTurns =
     "all_to_all@shm[5-]:2K-16K=staged;";
 /// Where buffers are shared or the kernel may copy, all the same:
 constexpr std::string_view kRulesOfTurnsOnMemory =
-    "all_reduce@shm[3]:128-2K=shared;"
+    "all_reduce@shm[3]:128-=shared;"
     "all_reduce@shm[4]:8K-=shared;"
     "all_reduce@shm[7-]:32K-=shared;"
     "all_reduce@shm[7-]:128K-=single_copy;"
@@ -108,12 +111,13 @@ constexpr std::string_view kRulesOfTurnsOnMemory =
     "all_gather@shm[6-]:64K-=shared;"
     "all_gather@shm[6-]:768K-=shared_by_owner;"
     "reduce_scatter@shm[3]:128-2K=shared;"
+    "reduce_scatter@shm[3]:24K-=single_copy;"
     "gather@shm[3]:64K-=shared;"
     "gather@shm[4]:128K-=shared;"
     "gather@shm[5-8]:512K-=shared;"
     "gather@shm[9-]:128K-=shared;"
     "all_to_all@shm[3]:128-2K=shared;"
-    "all_to_all@shm[4-8]:48K-128K=single_copy_pairs;"  // partners share a core
+    "all_to_all@shm[3-8]:48K-128K=single_copy_pairs;"  // partners share a core
     "scatter@shm[3-]:64K-=shared";
 
 /// Where the blocks of two ranks stay in a core's second cache, passing them on copies less than a tree, which sends whole vectors; and stages, or a contest
@@ -132,6 +136,24 @@ constexpr std::string_view kRulesOfLargeCaches =
     "gather@shm[4-8]:384K-=single_copy;"
     "scatter@shm[3-]:96K-=staged;"
     "scatter@shm[3-]:96K-=single_copy;";
+
+/// There it does not take long either until all have begun, which is what shared buffers have to wait for: they win earlier, by the time from call to call.
+constexpr std::string_view kSharedBuffersOfLargeCaches =
+    ";all_reduce@shm[5-6]:8K-32K=shared;"
+    "all_reduce@shm[7-8]:12K-32K=shared;"
+    "reduce@shm[4]:14K-32K=shared;"
+    "reduce@shm[5-8]:24K-96K=shared;"
+    "broadcast@shm[3-4]:14K-96K=shared;"
+    "broadcast@shm[5-8]:56K-256K=shared;"
+    "all_gather@shm[5-8]:48K-64K=shared;"
+    "reduce_scatter@shm[5-8]:20K-64K=shared;"
+    "gather@shm[3]:10K-64K=shared;"
+    "gather@shm[4]:8K-128K=shared;"
+    "gather@shm[5-8]:24K-512K=shared;"
+    "scatter@shm[3]:16K-64K=shared;"
+    "scatter@shm[4]:6K-64K=shared;"
+    "scatter@shm[5-8]:24K-64K=shared;"
+    "all_to_all@shm[5-8]:12K-16K=shared";
 
 /// By constants that the user set; ContextImpl has refused those that cannot be understood.
 Tuned by_hand(const Config& config, const std::string& topology, const Logger& log) {
@@ -156,6 +178,7 @@ void add_rules_of_one_host(Tuned& tuned, const Config& config, std::size_t ranks
     rules.append(";").append(kRulesOfTurns);
     if (second_cache >= kLargeCache) rules.append(kRulesOfLargeCaches);
     rules.append(kRulesOfTurnsOnMemory);
+    if (second_cache >= kLargeCache) rules.append(kSharedBuffersOfLargeCaches);
   }
   tuned.rules.insert(0, tuned.rules.empty() ? "" : ";").insert(0, rules);
 }

@@ -63,6 +63,24 @@ TEST(RulesOfTurns, SumsGoBackAmongFewerRanks) {
   EXPECT_EQ(selector(16, 2).choose(q)->name, "staged_nodes");
 }
 
+/// Two phases of halves beat one of wholes early where few ranks take turns.
+TEST(RulesOfTurns, SumsOfFewRanksGoBackFromFewKiBOn) {
+  for (const auto& [ranks, kib, name] : {std::tuple(3, 2, "staged_one_shot"),
+                                         {3, 4, "staged_return"},
+                                         {3, 24, "staged_return"},
+                                         {4, 8, "staged_one_shot"},
+                                         {4, 16, "staged_return"},
+                                         {6, 16, "staged_one_shot"},
+                                         {8, 24, "staged_return"},
+                                         {9, 24, "staged_one_shot"}}) {
+    plan::Question q = question(Collective::all_reduce, ranks, kib << 10);
+    EXPECT_EQ(selector(static_cast<std::size_t>(ranks), 2).choose(q)->name, name) << ranks << " ranks, " << kib;
+    q.shared_buffers = true;
+    if (ranks > 3) continue;
+    EXPECT_EQ(selector(3, 2).choose(q)->name, "shared") << kib;
+  }
+}
+
 /// With a core for each rank shared buffers win from 2 to 16 KiB on; where ranks take turns, only much later.
 TEST(RulesOfTurns, SmallSharedBuffersAreUsedWhereRanksHaveCoresOfTheirOwn) {
   const std::tuple<Collective, int, std::int64_t, std::string_view> cases[] = {
@@ -90,6 +108,30 @@ TEST(RulesOfTurns, SmallSharedBuffersAreUsedWhereRanksHaveCoresOfTheirOwn) {
   }
 }
 
+TEST(RulesOfTurns, SharedBuffersAreUsedEarlierWhereCachesAreLarge) {
+  const std::tuple<Collective, int, std::int64_t, std::string_view> cases[] = {
+      {Collective::all_reduce, 6, 16 << 10, "staged_one_shot"},
+      {Collective::reduce, 8, 32 << 10, "staged_one_shot"},
+      {Collective::broadcast, 4, 64 << 10, "staged"},
+      {Collective::all_gather, 8, 56 << 10, "staged"},
+      {Collective::reduce_scatter, 8, 32 << 10, "staged"},
+      {Collective::gather, 3, 32 << 10, "staged"},
+      {Collective::gather, 8, 128 << 10, "linear"},
+      {Collective::scatter, 4, 32 << 10, "staged"},
+      {Collective::all_to_all, 6, 14 << 10, "staged"},
+  };
+  for (const auto& [collective, ranks, bytes, elsewhere] : cases) {
+    plan::Question q = question(collective, ranks, bytes);
+    const auto n = static_cast<std::size_t>(ranks);
+    EXPECT_NE(selector(n, 2, 2 << 20).choose(q)->name, "shared") << name_of(collective);
+    q.shared_buffers = true;
+    EXPECT_EQ(selector(n, 2, 2 << 20).choose(q)->name, "shared") << name_of(collective);
+    EXPECT_EQ(selector(n, 2).choose(q)->name, elsewhere) << name_of(collective);
+    q.bytes = 2 << 10;
+    EXPECT_NE(selector(n, 2, 2 << 20).choose(q)->name, "shared") << name_of(collective);
+  }
+}
+
 TEST(RulesOfTurns, AScatterOfManyRanksHasAContestOnlyWhereTheKernelMayWin) {
   for (const int ranks : {5, 8, 16}) {
     plan::Question q = question(Collective::scatter, ranks, 1 << 20);
@@ -106,7 +148,7 @@ TEST(RulesOfTurns, PairsOfAnAllToAllReadForEachOther) {
     for (const std::int64_t kib : {32, 48, 64, 127, 128}) {
       plan::Question q = question(Collective::all_to_all, ranks, kib << 10);
       q.peer_memory = true;
-      const bool pairs = ranks >= 4 && ranks <= 8 && kib >= 48 && kib < 128;
+      const bool pairs = ranks >= 3 && ranks <= 8 && kib >= 48 && kib < 128;
       EXPECT_EQ(selector(static_cast<std::size_t>(ranks), 2).choose(q)->name == "single_copy_pairs", pairs)
           << ranks << " ranks, " << kib << " KiB";
       EXPECT_NE(selector(16, 16).choose(q)->name, "single_copy_pairs") << "a core each";
