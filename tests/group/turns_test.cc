@@ -116,7 +116,6 @@ TEST(RulesOfTurns, SharedBuffersAreUsedEarlierWhereCachesAreLarge) {
       {Collective::all_gather, 8, 56 << 10, "staged"},
       {Collective::reduce_scatter, 8, 32 << 10, "staged"},
       {Collective::gather, 3, 32 << 10, "staged"},
-      {Collective::gather, 8, 128 << 10, "linear"},
       {Collective::scatter, 4, 32 << 10, "staged"},
       {Collective::all_to_all, 6, 14 << 10, "staged"},
   };
