@@ -11,7 +11,7 @@
 namespace unisono::engine {
 
 /// A call in which one rank, the judge, says which plan runs: the how-many-th, from 0, of those of its collective and judge with
-/// sizes of so many binary digits. All ranks count alike, as all make the same calls. Where nothing is said ahead each call is the first.
+/// sizes of so many binary digits. All ranks count alike, as all make the same calls.
 struct Judged {
   Collective collective = Collective::all_reduce;
   int digits = 0;  ///< at most 63

@@ -8,37 +8,39 @@
 namespace unisono::group {
 
 namespace {
-constexpr std::uint32_t kFirst = 3;  // runs of each that count before anything is concluded
+constexpr std::uint32_t kFirst = 3;  // runs of each that count before anything is concluded at first,
+constexpr std::uint32_t kSettled =
+    12;  // of the usual side where ranks take turns: it takes so long until they have found theirs;
+constexpr std::uint32_t kTelling = 2;  // and in a trial
 
 /// By so much that something must have changed.
 bool much_longer(Duration took, Duration expected) noexcept { return took > expected + expected / 2; }
 }  // namespace
 
-void Contest::Record::add(Duration took, Duration between) noexcept {
-  last[runs % last.size()] = took;
-  last_between[runs % last.size()] = between;
-  runs++;
-  const std::size_t known = std::min<std::size_t>(runs, last.size());
-  typical = quantile_of_first(last, known, 2);
-  typical_between = between == Duration{0} ? Duration{0} : quantile_of_first(last_between, known, 2);
+void Contest::Record::add(const Times& run) noexcept {
+  took[runs % took.size()] = run.took;
+  between[runs % between.size()] = run.between;
+  if (++runs < kTelling) return;
+  const std::size_t known = std::min<std::size_t>(runs, took.size());
+  typical = {quantile_of_first(took, known, 2), quantile_of_first(between, known, 2)};
 }
 
-Contest::Times Contest::times() const noexcept {
-  const Duration usual = usual_.typical_between, rival = rival_.typical_between;
+Contest::Sides Contest::times() const noexcept {
+  const Duration usual = usual_.typical.between, rival = rival_.typical.between;
   const bool known = std::min(usual, rival) > Duration{0};
   if (known && std::max(usual, rival) - std::min(usual, rival) > std::max(usual, rival) / 8) return {usual, rival};
-  return {usual_.typical, rival_.typical};
+  return {usual_.typical.took, rival_.typical.took};
 }
 
 Contest::Side Contest::favourite() const noexcept {
-  const Times t = times();
+  const Sides t = times();
   return t.rival < t.usual ? Side::rival : Side::usual;
 }
 
 /// A trial is over. The side that loses is asked less and less often, and soon so if it is far behind: a hundred calls are all that many a program makes.
 void Contest::put_off() noexcept {
   const auto [usual, rival] = times();
-  const bool far = usual_.runs > 0 && rival_.runs > 0 &&
+  const bool far = std::max(usual, rival) < Duration::max() &&
                    std::max(usual, rival) - std::min(usual, rival) > std::min(usual, rival) / 4;
   retry_ = std::min(retry_ * (far ? 4 : 2), kLatest);
   next_trial_ = 0;
@@ -48,7 +50,7 @@ Contest::Side Contest::choose() noexcept {
   calls_++;
   timed_ = true;
   if (!both_known_) {
-    if (usual_.runs < kFirst) return Side::usual;
+    if (usual_.runs < (usual_.by_twos() ? kSettled : kFirst)) return Side::usual;
     if (rival_.runs < kFirst) return Side::rival;
     both_known_ = true;
   }
@@ -74,31 +76,52 @@ Contest::Side Contest::now() noexcept {
 }
 
 void Contest::record(Side side, Duration took, Duration since_last) noexcept {
-  if (std::exchange(last_, side) != side) return;
+  const bool first = std::exchange(last_, side) != side, by_twos = since_last > Duration{0};
+  const Times earlier = std::exchange(earlier_, first ? Times{} : Times{took, since_last});
+  if (first || !timed_ || (by_twos && earlier.between == Duration{0})) return;
+  const Times run = by_twos ? Times{(earlier.took + took) / 2, (earlier.between + since_last) / 2} : Times{took, {}};
   const Side before = favourite();
-  of(side).add(took, since_last);
+  of(side).add(run);
   if (!both_known_) return;
   const Side now = favourite();
-  if (now != before) {  // so soon again the other side will not have changed
-    expected_ = of(now).typical;
-    retry_ = kSoonest;
-    next_trial_ = calls_ + retry_;
-  } else if (side == now) {
-    watch(took, of(now));
-  }
+  if (now != before)
+    switch_to(of(now));
+  else if (side == now)
+    watch(run, of(now));
 }
 
-/// The favourite has run. If it takes longer than it did, one run may have been disturbed; several mean that something has changed: look at the other soon.
-void Contest::watch(Duration took, const Record& favourite) noexcept {
-  const Duration typical = favourite.typical;
-  if (expected_ == Duration{}) expected_ = typical;
-  if (much_longer(took, expected_)) watched_until_ = std::max(watched_until_, calls_ + kWatched);
-  if (favourite.full() && much_longer(typical, expected_)) {
+/// So soon again the other side will not have changed; unless it had been there before, and that was a mistake.
+void Contest::switch_to(const Record& side) noexcept {
+  expected_ = side.typical;
+  if (calls_ - switched_ < kSoonest && switched_ != 0) {
+    retry_ = std::min(2 * retry_before_, kLatest);
+  } else {
+    retry_before_ = retry_;
+    retry_ = alarm_rest_ = kSoonest;
+  }
+  switched_ = calls_;
+  next_trial_ = calls_ + retry_;
+}
+
+/// The favourite has run. If it takes longer than it did, one run may have been disturbed; several mean that something has changed: look at the other soon. But where
+/// that has changed nothing, what it takes changes by itself, so the next such alarm has to wait longer.
+void Contest::watch(const Times& run, const Record& favourite) noexcept {
+  const Times& typical = favourite.typical;
+  if (typical.took == Duration::max()) return;
+  if (expected_.took == Duration{}) expected_ = typical;
+  const auto longer = [&](const Times& t) {
+    return much_longer(t.took, expected_.took) &&
+           (t.between == Duration{0} || much_longer(t.between, expected_.between));
+  };
+  if (longer(run)) watched_until_ = std::max(watched_until_, calls_ + kWatched);
+  if (favourite.full() && longer(typical) && calls_ >= alarm_from_) {
     expected_ = typical;
-    retry_ = kSoonest;
+    retry_ = alarm_rest_;
+    alarm_rest_ = std::min(2 * alarm_rest_, kLatest);
+    alarm_from_ = calls_ + alarm_rest_;
     if (next_trial_ > calls_ + 1) next_trial_ = calls_ + 1;
   }
-  expected_ = std::min(expected_, typical);
+  expected_ = {std::min(expected_.took, typical.took), std::min(expected_.between, typical.between)};
 }
 
 }  // namespace unisono::group

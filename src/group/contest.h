@@ -16,7 +16,7 @@ namespace unisono::group {
 class Contest {
  public:
   enum class Side : std::uint8_t { usual, rival };
-  /// Up to so many runs of the usual side, at least 3, are a trial, fewer in the first ones: stages are stored to in the way that suits these cores only after a while (kernels::SharedStores), and a
+  /// Up to so many runs of the usual side, at least 4, are a trial, fewer in the first ones: stages are stored to in the way that suits these cores only after a while (kernels::SharedStores), and a
   /// side that were given up before would never show what it can.
   explicit Contest(std::uint32_t usual_trial = kShortest) noexcept : usual_trial_(std::max(usual_trial, kShortest)) {}
   /// Who runs next.
@@ -27,30 +27,36 @@ class Contest {
   /// Whether that run is to be timed: each as long as something may have changed, and in trials, else one of 32. Clocks that are read while ranks wait for each other
   /// cost a call of 64 KiB up to a twentieth, and one of 16 KiB a seventh.
   bool timed() const noexcept { return timed_; }
-  /// How long it took, from when all ranks were there; and, where ranks take turns on the cores, the time from the end of the last run to that of this one (else 0). There a rank is
-  /// soon through with what makes all others wait, so the latter counts, unless it is much the same for both sides: then most of it is not of their making. The first run after the other side's, and the very first, say nothing: they touch memory for the first time, or find it
+  /// How long it took, from when all ranks were there; and, where ranks take turns on the cores, the time from the end of the last run to that of this one (else 0), which is then to be said of all runs, timed or not. There a rank is
+  /// soon through with what makes all others wait, so the latter counts, unless it is much the same for both sides: then most of it is not of their making. Two runs often end in one turn, and the next two in another: so it counts by twos. The first run after the other side's, and the very first, say nothing: they touch memory for the first time, or find it
   /// in the caches where the other side has left it, and are up to 4 times as slow or as fast as the next.
   void record(Side side, Duration took, Duration since_last = Duration{0}) noexcept;
 
  private:
-  /// What runs take of late: the middle one of a few. Who is disturbed is slower; but a rank that is through with its part before another begins makes a run look short, too.
+  /// What runs take of late: the middle one of a few, but at least two. Who is disturbed is slower; but a rank that is through with its part before another begins makes a run look short, too.
+  struct Times {
+    Duration took{}, between{};  ///< from when all were there; from end to end, 0 where cores are not few
+  };
   struct Record {
-    std::array<Duration, 9> last{}, last_between{};
+    std::array<Duration, 9> took{}, between{};
     std::uint32_t runs = 0;
-    Duration typical = Duration::max(), typical_between{0};
-    bool full() const noexcept { return runs >= last.size(); }
-    void add(Duration took, Duration between) noexcept;
+    Times typical{Duration::max(), {}};
+    bool full() const noexcept { return runs >= took.size(); }
+    bool by_twos() const noexcept { return between[0] > Duration{0}; }
+    void add(const Times& run) noexcept;
   };
   Record& of(Side side) noexcept { return side == Side::usual ? usual_ : rival_; }
-  struct Times {
+  struct Sides {
     Duration usual, rival;
   };
-  Times times() const noexcept;
+  Sides times() const noexcept;
   Side favourite() const noexcept;
   void put_off() noexcept;
-  void watch(Duration took, const Record& favourite) noexcept;
+  void switch_to(const Record& side) noexcept;
+  void watch(const Times& run, const Record& favourite) noexcept;
 
-  static constexpr std::uint32_t kShortest = 3;                  ///< runs of a trial; the first does not count
+  static constexpr std::uint32_t kShortest =
+      4;  ///< runs of a trial; the first does not count, and by twos the second does not
   static constexpr std::uint32_t kRivalTrial = 10;               ///< the longest one of the rival: a full record
   static constexpr std::uint32_t kShare = 8;                     ///< but at most one run for so many of the faster side
   static constexpr std::uint32_t kTimed = 32;                    ///< of so many runs one is timed,
@@ -65,8 +71,12 @@ class Contest {
   std::uint32_t usual_trial_;
   std::optional<Side> last_;
   bool timed_ = true, both_known_ = false;
-  Duration expected_{};  ///< of the favourite; 0: not known yet
+  Times earlier_{};   ///< of the last run, if that was of the same side
+  Times expected_{};  ///< of the favourite; 0: not known yet
   std::uint32_t calls_ = 0, retry_ = kSoonest, next_trial_ = 0, watched_until_ = 0;
+  std::uint32_t alarm_rest_ = kSoonest,
+                alarm_from_ = 0;  ///< calls from one alarm to the next, and the first that may raise one
+  std::uint32_t switched_ = 0, retry_before_ = 0;  ///< the call of the last switch, and what retry_ was then
 };
 
 }  // namespace unisono::group

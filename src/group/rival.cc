@@ -47,20 +47,16 @@ Rivalry& GroupImpl::rivalry_of(const Call& call, int judge) {
       .first->second;
 }
 
-/// The call is one of its rivalry's. Where data only goes from a root or to it, the judge says what runs in the one after it; of this one all have heard in the last one, so that who could be through before the judge
-/// begins is. Where all need all, the judge says it in the call itself: who waits for that does not begin what it cannot end, which is the faster way where ranks take turns (docs/design/0008). But in plans that
-/// stage something besides, whoever comes has something to do.
+/// The call is one of its rivalry's. The judge says in each what runs in the next one; of this one all have heard in the last one, so that nobody waits for the judge before it begins (docs/design/0008, "One call ahead").
 void GroupImpl::compete(Pending& p, engine::Request& request) {
   using Side = group::Contest::Side;
-  const engine::Bound& rival = p.known->prepared->rival;
-  const bool ahead = rooted(p.call.collective) || (rival && rival.compiled->stages());
   Rivalry& rivalry = *p.known->rivalry;
   request.judged = rivalry.next;
-  if (ahead) rivalry.next.number++;
-  if (rank() != p.known->prepared->judge || !rival) return;
+  rivalry.next.number++;
+  if (rank() != p.known->prepared->judge || !p.known->prepared->rival) return;
   group::Contest& contest = rivalry.contests[p.call.input == p.call.output];
-  request.rival_runs = (ahead ? contest.now() : contest.choose()) == Side::rival;
-  request.rival_runs_next = ahead && contest.next() == Side::rival;
+  request.rival_runs = contest.now() == Side::rival;
+  request.rival_runs_next = contest.next() == Side::rival;
   if (contest.timed() || parts_.context->progress->cores_are_few()) p.contest = &contest;
 }
 
@@ -112,8 +108,7 @@ void GroupImpl::time_run(Pending& p, TimePoint now) {
   const Duration since_last = turns && ended != TimePoint{} ? now - ended : Duration{0};
   if (turns) ended = now;
   group::Contest& contest = *std::exchange(p.contest, nullptr);
-  if ((!rival && &ran != &prepared.usual) || !contest.timed() || now <= p.timed_from)
-    return;  // shared ones take no part
+  if ((!rival && &ran != &prepared.usual) || now <= p.timed_from) return;  // shared ones take no part
   Duration took = now - p.timed_from;
   // The judge of a rooted one ends last, and a copy through the kernel when those who read from the judge have said that they are done. Of stages, where all need
   // all, the judge knows only that it is done itself.
