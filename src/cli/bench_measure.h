@@ -69,8 +69,8 @@ bool has_in_place(Collective collective) noexcept;
 /// Room in `memory` for `problem` on this rank, all zeros: sums of sums stay what they are, however often.
 void prepare(const Group& group, const Problem& problem, BenchMemory& memory);
 
-/// Seconds of each of `iterations` calls, of the slowest rank: the same figures on all ranks. After prepare(). Of `options`, only the
-/// algorithm counts.
+/// Seconds of a call, of the slowest rank: the same figures on all ranks, one for up to eight of `iterations` calls in a row; where there is a root, with a barrier behind each. After prepare(). Of `options`,
+/// only the algorithm counts.
 std::vector<double> sample(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
                            const BenchMemory& memory, std::int64_t iterations);
 

@@ -294,8 +294,8 @@ int tune(const Group& group, const Config& config, const TuneOptions& options) {
   warn_when_busy(group);
   if (group.rank() == 0)
     fmt::print(
-        "# unisono {}: tuning {} ranks over {}; us of the slowest rank, medians over {} rounds of the lower "
-        "quartiles\n{:<14} {:>6}  {:<7}  {:<31}  "
+        "# unisono {}: tuning {} ranks over {}; us a call in a row (where there is a root: and a barrier), of the "
+        "slowest rank, medians over {} rounds of the lower quartiles\n{:<14} {:>6}  {:<7}  {:<31}  "
         "{:<31}  {:>5}  {}\n",
         version(), group.size(), group.transport(), kRounds, "# collective", "bytes", "memory", "in force", "best",
         "ratio", "chosen");

@@ -37,12 +37,13 @@ Contest::Side Contest::favourite() const noexcept {
   return t.rival < t.usual ? Side::rival : Side::usual;
 }
 
-/// A trial is over. The side that loses is asked less and less often, and soon so if it is far behind: a hundred calls are all that many a program makes.
+/// A trial is over. The side that loses is asked less and less often, the sooner so the farther behind it is: a hundred calls are all that many a program makes.
 void Contest::put_off() noexcept {
   const auto [usual, rival] = times();
-  const bool far = std::max(usual, rival) < Duration::max() &&
-                   std::max(usual, rival) - std::min(usual, rival) > std::min(usual, rival) / 4;
-  retry_ = std::min(retry_ * (far ? 4 : 2), kLatest);
+  const Duration less = std::min(usual, rival), more = std::max(usual, rival);
+  const bool known = more < Duration::max();
+  const std::uint32_t rarer = known && more > 2 * less ? 16 : known && more > less + less / 4 ? 4 : 2;
+  retry_ = std::min(retry_ * rarer, kLatest);
   next_trial_ = 0;
 }
 

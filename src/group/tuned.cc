@@ -122,7 +122,7 @@ constexpr std::string_view kRulesOfTurnsOnMemory =
 
 /// Where the blocks of two ranks stay in a core's second cache, passing them on copies less than a tree, which sends whole vectors; and stages, or a contest
 /// with the kernel, are faster than messages (docs/design/0006-choosing.md).
-constexpr std::size_t kLargeCache = 2 << 20;
+constexpr std::size_t kLargeCache = 1 << 20, kLargerCache = 2 << 20;
 constexpr std::string_view kRulesOfLargeCaches =
     "all_reduce@net[3]:1280K-=ring;"
     "all_reduce@net[4]:640K-=ring;"
@@ -130,9 +130,8 @@ constexpr std::string_view kRulesOfLargeCaches =
     "all_reduce@net[7-8]:6M-=binomial;"
     "all_gather@shm[6-8]:64K-192K=staged;"  // no contest: all wait for its judge's turn
     "all_gather@shm[9-]:64K-1536K=staged;"
-    "gather@shm[3-4]:96K-=staged;"
+    "gather@shm[3-]:2K-=staged;"
     "gather@shm[3]:96K-=single_copy;"  // a contest
-    "gather@shm[5-]:20K-=staged;"
     "gather@shm[4-8]:384K-=single_copy;"
     "scatter@shm[3-]:96K-=staged;"
     "scatter@shm[3-]:96K-=single_copy;";
@@ -141,17 +140,24 @@ constexpr std::string_view kRulesOfLargeCaches =
 constexpr std::string_view kSharedBuffersOfLargeCaches =
     ";all_reduce@shm[5-6]:8K-32K=shared;"
     "all_reduce@shm[7-8]:12K-32K=shared;"
-    "reduce@shm[4]:14K-32K=shared;"
-    "reduce@shm[5-8]:24K-96K=shared;"
-    "broadcast@shm[3-4]:14K-96K=shared;"
-    "broadcast@shm[5-8]:56K-256K=shared;"
-    "all_gather@shm[5-8]:48K-64K=shared;"
+    "reduce@shm[5-8]:32K-96K=shared;"
+    "broadcast@shm[3]:24K-96K=shared;"
+    "broadcast@shm[4]:32K-96K=shared;"
     "reduce_scatter@shm[5-8]:20K-64K=shared;"
     "gather@shm[3]:10K-64K=shared;"
-    "gather@shm[4]:8K-32K=shared;"  // beside messages, it would cost those who do not share theirs a seventh
+    "gather@shm[4]:8K-128K=shared;"
+    "gather@shm[5-8]:24K-512K=shared;"
     "scatter@shm[3]:16K-64K=shared;"
     "scatter@shm[4]:6K-64K=shared;"
-    "scatter@shm[5-8]:24K-64K=shared;"
+    "scatter@shm[5-8]:24K-64K=shared";
+
+/// And some a little earlier still.
+constexpr std::string_view kSharedBuffersOfLargerCaches =
+    ";reduce@shm[4]:14K-32K=shared;"
+    "reduce@shm[5-8]:24K-32K=shared;"
+    "broadcast@shm[3-4]:14K-32K=shared;"
+    "broadcast@shm[5-8]:56K-256K=shared;"
+    "all_gather@shm[5-8]:48K-64K=shared;"
     "all_to_all@shm[5-8]:12K-16K=shared";
 
 /// By constants that the user set; ContextImpl has refused those that cannot be understood.
@@ -178,6 +184,7 @@ void add_rules_of_one_host(Tuned& tuned, const Config& config, std::size_t ranks
     if (second_cache >= kLargeCache) rules.append(kRulesOfLargeCaches);
     rules.append(kRulesOfTurnsOnMemory);
     if (second_cache >= kLargeCache) rules.append(kSharedBuffersOfLargeCaches);
+    if (second_cache >= kLargerCache) rules.append(kSharedBuffersOfLargerCaches);
   }
   tuned.rules.insert(0, tuned.rules.empty() ? "" : ";").insert(0, rules);
 }

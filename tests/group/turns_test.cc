@@ -12,7 +12,7 @@
 namespace unisono::detail {
 namespace {
 
-plan::Selector selector(std::size_t ranks, std::size_t processors, std::size_t second_cache = 1 << 20) {
+plan::Selector selector(std::size_t ranks, std::size_t processors, std::size_t second_cache = 512 << 10) {
   Tuned tuned;
   add_rules_of_one_host(tuned, Config{}, ranks, processors, second_cache);
   auto parsed = plan::Selector::parse("", tuned.rules);
@@ -109,26 +109,50 @@ TEST(RulesOfTurns, SmallSharedBuffersAreUsedWhereRanksHaveCoresOfTheirOwn) {
 }
 
 TEST(RulesOfTurns, SharedBuffersAreUsedEarlierWhereCachesAreLarge) {
-  const std::tuple<Collective, int, std::int64_t, std::string_view> cases[] = {
-      {Collective::all_reduce, 6, 16 << 10, "staged_one_shot"},
-      {Collective::reduce, 8, 32 << 10, "staged_one_shot"},
-      {Collective::broadcast, 4, 64 << 10, "staged"},
-      {Collective::all_gather, 8, 56 << 10, "staged"},
-      {Collective::reduce_scatter, 8, 32 << 10, "staged"},
-      {Collective::gather, 3, 32 << 10, "staged"},
-      {Collective::scatter, 4, 32 << 10, "staged"},
-      {Collective::all_to_all, 6, 14 << 10, "staged"},
+  constexpr std::size_t kLarge = 1 << 20, kLarger = 2 << 20;
+  const std::tuple<Collective, int, std::int64_t, std::string_view, std::size_t> cases[] = {
+      {Collective::all_reduce, 6, 16 << 10, "staged_one_shot", kLarge},
+      {Collective::reduce, 8, 32 << 10, "staged_one_shot", kLarge},
+      {Collective::reduce, 4, 16 << 10, "staged_one_shot", kLarger},
+      {Collective::broadcast, 4, 64 << 10, "staged", kLarge},
+      {Collective::broadcast, 4, 16 << 10, "staged", kLarger},
+      {Collective::all_gather, 8, 56 << 10, "staged", kLarger},
+      {Collective::reduce_scatter, 8, 32 << 10, "staged", kLarge},
+      {Collective::gather, 3, 32 << 10, "staged", kLarge},
+      {Collective::gather, 4, 64 << 10, "linear", kLarge},
+      {Collective::gather, 8, 256 << 10, "linear", kLarge},
+      {Collective::scatter, 4, 32 << 10, "staged", kLarge},
+      {Collective::all_to_all, 6, 14 << 10, "staged", kLarger},
   };
-  for (const auto& [collective, ranks, bytes, elsewhere] : cases) {
+  for (const auto& [collective, ranks, bytes, elsewhere, from] : cases) {
     plan::Question q = question(collective, ranks, bytes);
     const auto n = static_cast<std::size_t>(ranks);
-    EXPECT_NE(selector(n, 2, 2 << 20).choose(q)->name, "shared") << name_of(collective);
-    q.shared_buffers = true;
-    EXPECT_EQ(selector(n, 2, 2 << 20).choose(q)->name, "shared") << name_of(collective);
-    EXPECT_EQ(selector(n, 2).choose(q)->name, elsewhere) << name_of(collective);
-    q.bytes = 2 << 10;
-    EXPECT_NE(selector(n, 2, 2 << 20).choose(q)->name, "shared") << name_of(collective);
+    for (const std::size_t second_cache : {std::size_t{512} << 10, kLarge, kLarger}) {
+      q.bytes = bytes;
+      q.shared_buffers = false;
+      const plan::Selector here = selector(n, 2, second_cache);
+      EXPECT_NE(here.choose(q)->name, "shared") << name_of(collective);
+      q.shared_buffers = true;
+      const std::string_view chosen = here.choose(q)->name;
+      if (second_cache >= from)
+        EXPECT_EQ(chosen, "shared") << name_of(collective) << ", " << ranks << ", " << second_cache;
+      else if (second_cache < kLarge)
+        EXPECT_EQ(chosen, elsewhere) << name_of(collective);
+      else
+        EXPECT_NE(chosen, "shared") << name_of(collective) << ", " << ranks << ", " << second_cache;
+      q.bytes = 2 << 10;
+      EXPECT_NE(here.choose(q)->name, "shared") << name_of(collective);
+    }
   }
+}
+
+/// Where shared buffers may be used, private ones are not to pay for that: they do in plans of messages.
+TEST(RulesOfTurns, GathersWhoseBuffersMayBeSharedAreStaged) {
+  for (int ranks = 3; ranks <= 8; ranks++)
+    for (const std::int64_t kib : {2, 8, 24, 64, 256, 1024}) {
+      const plan::Selector here = selector(static_cast<std::size_t>(ranks), 2, 1 << 20);
+      EXPECT_EQ(here.choose(question(Collective::gather, ranks, kib << 10))->name, "staged") << ranks << ", " << kib;
+    }
 }
 
 TEST(RulesOfTurns, AScatterOfManyRanksHasAContestOnlyWhereTheKernelMayWin) {
