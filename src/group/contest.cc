@@ -8,10 +8,8 @@
 namespace unisono::group {
 
 namespace {
-constexpr std::uint32_t kFirst = 3;  // runs of each that count before anything is concluded at first,
-constexpr std::uint32_t kSettled =
-    12;  // of the usual side where ranks take turns: it takes so long until they have found theirs;
-constexpr std::uint32_t kTelling = 2;  // and in a trial
+// Runs that count before anything is concluded: of each side at first; of the usual one where ranks take turns, as it is so long until they have found theirs; in a trial.
+constexpr std::uint32_t kFirst = 3, kSettled = 12, kTelling = 2;
 
 /// By so much that something must have changed.
 bool much_longer(Duration took, Duration expected) noexcept { return took > expected + expected / 2; }

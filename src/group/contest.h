@@ -33,10 +33,10 @@ class Contest {
   void record(Side side, Duration took, Duration since_last = Duration{0}) noexcept;
 
  private:
-  /// What runs take of late: the middle one of a few, but at least two. Who is disturbed is slower; but a rank that is through with its part before another begins makes a run look short, too.
   struct Times {
     Duration took{}, between{};  ///< from when all were there; from end to end, 0 where cores are not few
   };
+  /// What runs take of late: the middle one of a few, but at least two. Who is disturbed is slower; but a rank that is through with its part before another begins makes a run look short, too.
   struct Record {
     std::array<Duration, 9> took{}, between{};
     std::uint32_t runs = 0;
@@ -55,8 +55,7 @@ class Contest {
   void switch_to(const Record& side) noexcept;
   void watch(const Times& run, const Record& favourite) noexcept;
 
-  static constexpr std::uint32_t kShortest =
-      4;  ///< runs of a trial; the first does not count, and by twos the second does not
+  static constexpr std::uint32_t kShortest = 4;                  ///< runs of a trial; one or two of them do not count
   static constexpr std::uint32_t kRivalTrial = 10;               ///< the longest one of the rival: a full record
   static constexpr std::uint32_t kShare = 8;                     ///< but at most one run for so many of the faster side
   static constexpr std::uint32_t kTimed = 32;                    ///< of so many runs one is timed,
@@ -74,9 +73,8 @@ class Contest {
   Times earlier_{};   ///< of the last run, if that was of the same side
   Times expected_{};  ///< of the favourite; 0: not known yet
   std::uint32_t calls_ = 0, retry_ = kSoonest, next_trial_ = 0, watched_until_ = 0;
-  std::uint32_t alarm_rest_ = kSoonest,
-                alarm_from_ = 0;  ///< calls from one alarm to the next, and the first that may raise one
-  std::uint32_t switched_ = 0, retry_before_ = 0;  ///< the call of the last switch, and what retry_ was then
+  std::uint32_t alarm_rest_ = kSoonest, alarm_from_ = 0;  ///< calls between alarms; the first that may raise one
+  std::uint32_t switched_ = 0, retry_before_ = 0;         ///< the call of the last switch, and what retry_ was then
 };
 
 }  // namespace unisono::group
