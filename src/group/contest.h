@@ -12,7 +12,7 @@ namespace unisono::group {
 
 /// Two cores may share a cache, or sit on different chips; virtual ones move from the one to the other while a job runs, and which way of moving
 /// data is faster changes with that, by a factor of 2 to 5 either way (docs/design/0003-speed.md). So the ways are tried now and then, and the one that
-/// was faster of late is used. One rank keeps the record and its announcements tell the others. Thread-safety: one thread at a time.
+/// was faster of late is used. One rank keeps the record and tells the others, one call ahead. Thread-safety: one thread at a time.
 class Contest {
  public:
   enum class Side : std::uint8_t { usual, rival };

@@ -95,7 +95,7 @@ constexpr std::string_view kRulesOfTurns =
     "gather@shm[5-8]:1K-2M=linear;"
     "scatter@shm[3-]:2K-256K=staged;"
     "scatter@shm[3-4]:192K-8M=linear;"
-    "scatter@shm[5-]:256K-1536K=staged;"  // no contest: all would wait until its judge has had its turn
+    "scatter@shm[5-]:256K-1536K=staged;"  // no contest, measured when all waited for its judge
     "all_to_all@shm[4]:2K-8K=staged;"
     "all_to_all@shm[5-]:2K-16K=staged;";
 /// Where buffers are shared or the kernel may copy, all the same:
@@ -128,7 +128,7 @@ constexpr std::string_view kRulesOfLargeCaches =
     "all_reduce@net[4]:640K-=ring;"
     "all_reduce@net[6]:448K-=ring;"
     "all_reduce@net[7-8]:6M-=binomial;"
-    "all_gather@shm[6-8]:64K-192K=staged;"  // no contest: all wait for its judge's turn
+    "all_gather@shm[6-8]:64K-192K=staged;"  // no contest, measured when all waited for its judge
     "all_gather@shm[9-]:64K-1536K=staged;"
     "gather@shm[3-]:2K-=staged;"
     "gather@shm[3]:96K-=single_copy;"  // a contest
