@@ -16,6 +16,7 @@
 #include "own_pages.h"
 #include "site.h"
 #include "transport/shm/layout.h"
+#include "transport/shm/mapping.h"
 #include "transport/shm/segment.h"
 
 namespace unisono::transport::shm {
@@ -69,6 +70,34 @@ TEST(Registered, IsTheSameMemoryHereAndInTheSegment) {
     for (std::byte* at = data + bytes; at < pages.at() + bytes + 3 * kPage; at++)
       ASSERT_EQ(static_cast<int>(*at), 0x77);
     (*memory)->release();  // twice does nothing
+  }
+}
+
+/// Its ends cannot lie on huge pages where the caller has them; in the segment, where operations run, large memory's do.
+TEST(Registered, LargeMemoryHasHugePagesOfItsOwn) {
+  auto segment = make_segment();
+  const Pages pages(44 << 20);
+  std::memset(pages.at(), 0x77, 44 << 20);
+  std::byte* const data = pages.at() + 37 * kPage + 16;
+  const std::uint64_t before = segment->allocated();
+  for (const std::uint64_t bytes : {std::uint64_t{9 << 20}, std::uint64_t{35 << 20} + 3 * kPage}) {
+    auto memory = segment->register_memory(data, bytes);
+    ASSERT_TRUE(memory.ok()) << memory.status().message();
+    const std::uint64_t taken = segment->allocated() - before, offset = segment->find(data, bytes).offset;
+    EXPECT_EQ(offset % kHugePage, reinterpret_cast<std::uintptr_t>(data) % kHugePage);
+    if (bytes < 32 << 20) {
+      EXPECT_EQ(taken, bytes + kPage) << "two huge pages more would be much for that";
+    } else {
+      EXPECT_EQ(taken % kHugePage, 0u);
+      EXPECT_LE(taken, bytes + 2 * kHugePage);
+      const std::byte* const end = segment->base() + offset + bytes;
+      for (const std::byte* at = end; at < end + kHugePage - (offset + bytes) % kHugePage; at++)
+        ASSERT_EQ(static_cast<int>(*at), 0) << "what lies behind it is nobody's";
+      EXPECT_EQ(static_cast<int>(end[-1]), 0x77);
+    }
+    (*memory)->release();
+    memory->reset();
+    EXPECT_EQ(segment->allocated(), before);
   }
 }
 

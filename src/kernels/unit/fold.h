@@ -132,10 +132,23 @@ UNISONO_INLINE uint32_t around_ones(void* const* dst, size_t dsts, uint32_t arou
   return around & can & ~cannot;
 }
 
-/// Bytes in front of the first aligned address in those that are stored around the caches.
-UNISONO_INLINE size_t until_aligned(const Operands& o) {
-  const auto first = static_cast<size_t>(__builtin_ctz(o.around));
-  return (kWidth - reinterpret_cast<uintptr_t>(o.dst[first]) % kWidth) % kWidth;
+/// Bytes in front of the first aligned address of one operand.
+UNISONO_INLINE size_t head_of(const void* at) { return -reinterpret_cast<uintptr_t>(at) % kWidth; }
+
+/// What is shorter is not worth a head of its own where alignment is a matter of speed alone.
+constexpr size_t kAlignedFrom = 1 << 10;
+
+/// Bytes before those that are aligned: for stores around the caches, which need it, or if it aligns all operands at once. What malloc maps begins 16 bytes
+/// behind a page on every rank, and each of its vectors would lie on two lines, to and fro. (Where stages, which are aligned, are added to such memory, a head would only move that to
+/// the other operands.)
+UNISONO_INLINE size_t until_aligned(const Operands& o, size_t bytes, size_t element) {
+  if (o.around != 0) return head_of(o.dst[__builtin_ctz(o.around)]);
+  const size_t head = head_of(o.dst[0]);
+  if (bytes < kAlignedFrom || head % element != 0) return 0;
+  bool alike = true;
+  for (size_t j = 1; j < o.dsts; j++) alike &= head_of(o.dst[j]) == head;
+  for (size_t q = 0; q < o.k; q++) alike &= head_of(o.src[q]) == head;
+  return alike ? head : 0;
 }
 
 /// How long before it is read a line is asked for, in bytes, where operands come from memory: what computes much for a line (bf16) looks less far ahead by itself.
@@ -193,7 +206,7 @@ template <class E, class Op>
 void fold_all(const Operands& o, size_t count, typename E::V divisor) noexcept {
   constexpr size_t n = E::kRaw;
   const size_t bytes = count * E::kSize;
-  size_t at = o.around == 0 ? 0 : until_aligned(o);
+  size_t at = until_aligned(o, bytes, E::kSize);
   if (at >= bytes) at = 0;
   size_t head = 0;
   for (; at - head >= n; head += n) fold_one<E, Op>(o, head, divisor);

@@ -103,10 +103,10 @@ Result<std::shared_ptr<Registered>> Registered::create(std::shared_ptr<Segment> 
 Status Registered::take_pages() {
   struct stat about{};
   if (::fstat(segment_->fd(), &about) != 0) return Status::system("cannot examine the shared segment", errno);
-  auto taken = segment_->allocate_like(pages_, pages_bytes_);
-  if (!taken) return taken.status();
-  pages_offset_ = *taken;
-  offset_ = pages_offset_ + static_cast<std::uint64_t>(data_ - pages_);
+  const auto room = segment_->allocate_like(pages_, pages_bytes_);
+  if (!room) return room.status();
+  room_ = *room;
+  offset_ = room_.offset + static_cast<std::uint64_t>(data_ - pages_);
   std::byte* const home = segment_->base() + offset_;
   lent_.device = about.st_dev;
   lent_.inode = about.st_ino;
@@ -126,7 +126,7 @@ Status Registered::take_pages() {
 }
 
 Registered::~Registered() {
-  if (::getpid() == owner_ && pages_offset_ != 0 && !stuck_) segment_->release(pages_offset_, pages_bytes_);
+  if (::getpid() == owner_ && room_.range_bytes != 0 && !stuck_) segment_->release(room_.range, room_.range_bytes);
 }
 
 void Registered::release(Contents contents) noexcept {

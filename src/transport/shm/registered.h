@@ -20,6 +20,12 @@ namespace unisono::transport::shm {
 class Registered;
 class Segment;
 
+/// A segment's bytes that stand for a caller's.
+struct Room {
+  std::uint64_t offset = 0;                  ///< as far behind a multiple of kHugePage as the caller's
+  std::uint64_t range = 0, range_bytes = 0;  ///< what was allocated for them, and is released as a whole
+};
+
 /// What of this process is registered in one segment. Thread-safety: any thread.
 class RegisteredTable {
  public:
@@ -81,15 +87,16 @@ class Registered final : public RegisteredMemory {
   RegisteredTable& table_;
   std::byte* data_;
   std::uint64_t bytes_;
-  std::byte* pages_;                             ///< the page on which it begins
-  std::uint64_t pages_bytes_;                    ///< up to the end of the page on which it ends
-  std::uint64_t pages_offset_ = 0, offset_ = 0;  ///< of the pages, and of the data, in the segment; 0: not yet
-  Lent lent_;                                    ///< the whole pages
-  int owner_;                                    ///< process id
-  std::uint64_t forks_ = 0;                      ///< of the process, before it was there
-  bool released_ = false, stuck_ = false;        ///< stuck: private pages could not be had, or were not wanted
-  std::mutex mutex_;                             ///< of what lies at the edges
-  std::atomic<bool> missed_{false};              ///< the log has said that its pages are gone, or need not
+  std::byte* pages_;                       ///< the page on which it begins
+  std::uint64_t pages_bytes_;              ///< up to the end of the page on which it ends
+  Room room_;                              ///< of the pages in the segment; no bytes: not yet
+  std::uint64_t offset_ = 0;               ///< of the data in the segment
+  Lent lent_;                              ///< the whole pages
+  int owner_;                              ///< process id
+  std::uint64_t forks_ = 0;                ///< of the process, before it was there
+  bool released_ = false, stuck_ = false;  ///< stuck: private pages could not be had, or were not wanted
+  std::mutex mutex_;                       ///< of what lies at the edges
+  std::atomic<bool> missed_{false};        ///< the log has said that its pages are gone, or need not
   std::array<Edge, 2> edges_;
 };
 

@@ -22,6 +22,8 @@ namespace unisono::transport::shm {
 namespace {
 
 constexpr std::uint64_t kSmallChunk = 64 << 10;
+/// From here on memory that is registered may take up to 4 MiB more, an eighth at most, so that its ends lie on huge pages, too.
+constexpr std::uint64_t kWholePages = 32 << 20;
 /// A signal restarts an interrupted fallocate from zero: in pieces it gets on.
 constexpr std::uint64_t kCommitPiece = 4 << 20;
 
@@ -119,13 +121,15 @@ Result<std::uint64_t> Segment::allocate_buffer(std::uint64_t bytes) {
   return offset;
 }
 
-Result<std::uint64_t> Segment::allocate_like(const std::byte* like, std::uint64_t bytes) {
-  if (bytes < kHugePage) return allocate_aligned(bytes, kPage);
-  auto offset = allocate_aligned(bytes, kHugePage, reinterpret_cast<std::uintptr_t>(like) & (kHugePage - 1));
-  if (!offset) return offset;
-  const std::uint64_t first = round_up(*offset, kHugePage), end = (*offset + bytes) / kHugePage * kHugePage;
+Result<Room> Segment::allocate_like(const std::byte* like, std::uint64_t bytes) {
+  const std::uint64_t skew = bytes < kHugePage ? 0 : reinterpret_cast<std::uintptr_t>(like) % kHugePage;
+  const std::uint64_t head = bytes < kWholePages ? 0 : skew;
+  const std::uint64_t wide = bytes < kWholePages ? bytes : round_up(head + bytes, kHugePage);
+  const auto range = allocate_aligned(wide, bytes < kHugePage ? kPage : kHugePage, skew - head);
+  if (!range) return range.status();
+  const std::uint64_t first = round_up(*range, kHugePage), end = (*range + wide) / kHugePage * kHugePage;
   if (first < end) collapse_to_huge_pages(base_ + first, end - first);
-  return offset;
+  return Room{*range + head, *range, wide};
 }
 
 Result<std::uint64_t> Segment::allocate_aligned(std::uint64_t bytes, std::uint64_t alignment, std::uint64_t skew) {
