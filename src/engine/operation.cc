@@ -20,14 +20,14 @@ constexpr std::int64_t kStraightInTurns = 512 << 10;
 
 namespace {
 /// Bytes of a slice in messages, the same on all ranks. Long vectors are cut into longer ones: fewer calls and turns.
-/// Shorter ones are not: the last slice on its way through the ranks is what all wait for in the end. (In all_to_all
+/// Shorter ones are not: the last slice on its way through the ranks is what all wait for in the end, between hosts longer. (In all_to_all
 /// the ranks' largest blocks may differ, and among many ranks scratch would grow.)
 std::int64_t network_slice(const Ground& ground, Collective collective, std::int64_t largest_block) noexcept {
-  constexpr std::int64_t kShort = 256 << 10, kLong = 512 << 10, kLongVector = 8 << 20;
+  constexpr std::int64_t kShort = 256 << 10, kLong = 512 << 10, kLongVector = 8 << 20, kLongBetweenHosts = 32 << 20;
   constexpr int kFewRanks = 8;
   if (ground.network_slice > 0) return ground.network_slice;
   const bool vary = collective != Collective::all_to_all && ground.size <= kFewRanks;
-  return vary && largest_block >= kLongVector ? kLong : kShort;
+  return vary && largest_block >= (ground.one_host ? kLongVector : kLongBetweenHosts) ? kLong : kShort;
 }
 }  // namespace
 

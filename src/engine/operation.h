@@ -54,6 +54,7 @@ struct Ground {
   int rank = 0;
   int size = 1;
   std::vector<std::byte>* scratch = nullptr;  ///< grows as needed, kept between operations
+  bool one_host = true;                       ///< on which all ranks are
   std::int64_t network_slice = 0;             ///< bytes of a slice in messages; 0: chosen
   std::int64_t network_window = kWindow;      ///< slices in flight in messages, at most kWindow
   std::int64_t least_folded = Fold::kLeast;   ///< bytes of slices in flight that are reduced as they come
