@@ -22,7 +22,7 @@ class Segment;
 
 /// A segment's bytes that stand for a caller's.
 struct Room {
-  std::uint64_t offset = 0;                  ///< as far behind a multiple of kHugePage as the caller's
+  std::uint64_t offset = 0;  ///< of the first; from 2 MiB on as far behind a multiple of kHugePage as the caller's
   std::uint64_t range = 0, range_bytes = 0;  ///< what was allocated for them, and is released as a whole
 };
 

@@ -34,7 +34,7 @@ class Segment final : public SharedSegment, public std::enable_shared_from_this<
   std::byte* base() noexcept override { return base_; }
   Result<std::uint64_t> allocate(std::uint64_t bytes) override;
   Result<std::uint64_t> allocate_buffer(std::uint64_t bytes) override;
-  /// As allocate_buffer(), for bytes that lie on huge pages where `like` can. From kWholePages on the range is so wide that all of them do in the segment,
+  /// As allocate_buffer(), for bytes that lie on huge pages where `like` can. From 32 MiB on the range is so wide that all of them do in the segment,
   /// the ends, too, which cannot where `like` is: less than 4 MiB more.
   Result<Room> allocate_like(const std::byte* like, std::uint64_t bytes);
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept override;
