@@ -123,8 +123,8 @@ Result<std::uint64_t> Segment::allocate_buffer(std::uint64_t bytes) {
 
 Result<Room> Segment::allocate_like(const std::byte* like, std::uint64_t bytes) {
   const std::uint64_t skew = bytes < kHugePage ? 0 : reinterpret_cast<std::uintptr_t>(like) % kHugePage;
-  const std::uint64_t head = bytes < kWholePages ? 0 : skew;
-  const std::uint64_t wide = bytes < kWholePages ? bytes : round_up(head + bytes, kHugePage);
+  const bool whole = bytes >= kWholePages;
+  const std::uint64_t head = whole ? skew : 0, wide = whole ? round_up(skew + bytes, kHugePage) : bytes;
   const auto range = allocate_aligned(wide, bytes < kHugePage ? kPage : kHugePage, skew - head);
   if (!range) return range.status();
   const std::uint64_t first = round_up(*range, kHugePage), end = (*range + wide) / kHugePage * kHugePage;
