@@ -50,7 +50,7 @@ class Exchanger {
 };
 
 int accept_one(sockaddr_in address) {
-  const int listener = listen_at(address), fd = ::accept(listener, nullptr, nullptr);
+  const int listener = listen_at(address, Pace::none), fd = ::accept(listener, nullptr, nullptr);
   if (fd < 0) die("accept");
   ::close(listener);
   return fd;
@@ -61,7 +61,7 @@ int accept_one(sockaddr_in address) {
 /// One side listens at the address, the other one calls.
 extern "C" Exchanger* exchange_open(const char* address, int port, int listens, std::size_t bytes) {
   const sockaddr_in where = address_of(address, port);
-  return std::make_unique<Exchanger>(listens != 0 ? accept_one(where) : call(where), bytes).release();
+  return std::make_unique<Exchanger>(listens != 0 ? accept_one(where) : call(where, Pace::none), bytes).release();
 }
 extern "C" void exchange_begin(Exchanger* exchanger) { exchanger->begin(); }
 extern "C" void exchange_wait(Exchanger* exchanger) { exchanger->wait(); }

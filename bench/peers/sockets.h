@@ -2,6 +2,7 @@
 /// Two ends of a TCP connection for the programs beside this file. What goes wrong ends the program.
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,8 +26,19 @@ inline sockaddr_in address_of(const char* text, int port) {
   return address;
 }
 
-inline int listen_at(sockaddr_in& address) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0), one = 1;
+/// A connection has the system's congestion control, or one that never sends by a clock: what BBR's timers cost is no bound of sockets.
+enum class Pace : std::uint8_t { system, none };
+
+inline int tcp_socket(Pace pace) {
+  constexpr char kReno[] = "reno";
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0) die("socket");
+  if (pace == Pace::none && ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno, sizeof kReno - 1) != 0) die("reno");
+  return fd;
+}
+
+inline int listen_at(sockaddr_in& address, Pace pace = Pace::system) {
+  const int fd = tcp_socket(pace), one = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   socklen_t length = sizeof address;
   if (::bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(fd, 1) != 0) die("listen");
@@ -34,9 +46,9 @@ inline int listen_at(sockaddr_in& address) {
   return fd;
 }
 
-inline int call(const sockaddr_in& address) {
+inline int call(const sockaddr_in& address, Pace pace = Pace::system) {
   for (int attempt = 0; attempt < 1000; attempt++) {  // the other side may not listen yet
-    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    const int fd = tcp_socket(pace);
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
     if (errno != ECONNREFUSED) die("connect");
     ::close(fd);

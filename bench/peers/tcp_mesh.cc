@@ -165,8 +165,8 @@ class Rank {
 
 std::pair<int, int> connected() {
   sockaddr_in address = address_of("127.0.0.1", 0);
-  const int listener = listen_at(address), one = 1;
-  const int first = call(address), second = ::accept(listener, nullptr, nullptr);
+  const int listener = listen_at(address, Pace::none), one = 1;
+  const int first = call(address, Pace::none), second = ::accept(listener, nullptr, nullptr);
   if (second < 0) die("accept");
   ::close(listener);
   for (const int fd : {first, second}) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

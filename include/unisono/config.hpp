@@ -35,6 +35,9 @@ struct UNISONO_API Config {
   /// UNISONO_TCP_STREAMS, 1 to 4: connections over which large messages to a rank on another host travel side by side; 0: chosen by
   /// measurement, one for each of its interfaces at least.
   int tcp_streams = 0;
+  /// UNISONO_TCP_CONGESTION: the kernel's name of the congestion control of all connections over tcp, "bbr" for example; empty: the system's,
+  /// but reno within a host and, where the system's is BBR, to peers with a round trip below 1 ms.
+  std::string tcp_congestion;
   std::string algorithm;  ///< UNISONO_ALGORITHM: appended to the selection table; rank 0's counts
   bool deterministic =
       false;  ///< UNISONO_DETERMINISTIC=1: the bits of a reduction depend on nothing but the ranks' values: not on size,

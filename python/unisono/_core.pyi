@@ -150,6 +150,15 @@ class Config:
     @tcp_streams.setter
     def tcp_streams(self, arg: int, /) -> None: ...
     @property
+    def tcp_congestion(self) -> str:
+        """
+        The kernel's name of the congestion control of all connections over tcp; empty: the system's, but reno
+        within a host and, where the system's is BBR, to peers with a round trip below 1 ms. UNISONO_TCP_CONGESTION.
+        """
+
+    @tcp_congestion.setter
+    def tcp_congestion(self, arg: str, /) -> None: ...
+    @property
     def algorithm(self) -> str:
         """Appended to the selection table; rank 0's counts. UNISONO_ALGORITHM."""
 

@@ -25,10 +25,13 @@ namespace unisono::engine {
 /// Slices of an operation in flight.
 inline constexpr std::int64_t kWindow = 8;
 /// The same in messages: within a host, where they are there at once and a sum is to leave again while it lies in the caches; and between hosts, by the
-/// longest way there and back. More than a short way holds only lie in its queues, and are lost where those are full (docs/design/0007).
+/// longest way there and back (zero: unknown). More than a short way holds only lie in its queues, where they push from the caches what somebody computes with, and are lost where those are
+/// full (docs/design/0007).
 constexpr std::int64_t messages_window(bool one_host, Duration round_trip) noexcept {
-  constexpr std::int64_t kWithinHost = 3, kShortWay = 4;
-  return one_host ? kWithinHost : round_trip < std::chrono::milliseconds(1) ? kShortWay : kWindow;
+  constexpr std::int64_t kWithinHost = 3, kSameSwitch = 2, kShortWay = 4;
+  if (one_host) return kWithinHost;
+  if (round_trip > Duration{} && round_trip < std::chrono::microseconds(100)) return kSameSwitch;
+  return round_trip < transport::kNearBy ? kShortWay : kWindow;
 }
 /// Signal channels of a plan, the implicit "done" not counted.
 inline constexpr int kChannels = 4;

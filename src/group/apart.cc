@@ -2,35 +2,14 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <vector>
 
 #include "base/host_topology.h"
+#include "group/crowded.h"
 
 namespace unisono::group {
-
-namespace {
-
-/// How many threads of the whole machine run, or could if they had a processor; none where the system does not say.
-std::optional<long> running_threads() {
-  std::ifstream file("/proc/loadavg");
-  double load = 0;
-  long running = 0;
-  if (file >> load >> load >> load >> running && running > 0) return running;
-  return std::nullopt;
-}
-
-/// With more threads than processors the free one that we know of is most likely somebody's who computes: two ranks that take turns are faster than one that shares
-/// its processor with such a one.
-bool crowded() {
-  const auto running = running_threads();
-  return running && *running > ::sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-}  // namespace
 
 std::optional<int> way_out(int here, const PeerId& self, std::span<const engine::Messenger::Neighbour> neighbours,
                            std::span<const int> usable, std::uint32_t n) {
@@ -64,6 +43,8 @@ bool Apart::move() {
   const TimePoint now = clock_.now();
   if (now < next_) return false;
   next_ = saturating_add(now, kBetweenQuestions);
+  // With more threads than processors the free one that we know of is most likely somebody's who computes: two ranks that take turns are faster than one that shares
+  // its processor with such a one.
   if (crowded()) return false;
   const int here = ::sched_getcpu();
   const auto there = way_out(here, self_, messenger_.neighbours(), usable_cpus(), moves_);

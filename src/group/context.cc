@@ -21,6 +21,7 @@ Setup setup_for(const ContextImpl& c, std::vector<std::string> addresses) {
   setup.self = c.self;
   setup.handshake = c.handshake;
   setup.interface_addresses = std::move(addresses);
+  setup.tcp_congestion = c.config.tcp_congestion;
   setup.log = c.log;
   setup.segment_bytes = segment_address_space();
   setup.peer_memory = c.config.peer_memory;

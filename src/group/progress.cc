@@ -94,6 +94,7 @@ void Progress::doze() {
 }
 
 void Progress::rouse() {
+  berth_.begun_here();
   // Whoever attends, or the thread that is awake, looks for what there is once more before it leaves, or sleeps.
   if (started_.load() && (attending_.load() > 0 || (!thread_idle_.load() && !thread_parked_.load()))) return;
   const std::lock_guard lock(thread_mutex_);
@@ -166,6 +167,7 @@ void Progress::run() {
         thread_parked_.store(true);
         park(saturating_add(clock_.now(), std::chrono::milliseconds(100)), [&] { return advance_all(); }, unwanted);
         thread_parked_.store(false);
+        berth_.keep(clock_.now());
       }
     }
   }

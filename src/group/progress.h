@@ -15,6 +15,7 @@
 #include "engine/operation.h"
 #include "engine/waiter.h"
 #include "group/apart.h"
+#include "group/berth.h"
 #include "group/seat.h"
 #include "transport/transport.h"
 
@@ -116,6 +117,7 @@ class Progress final : public engine::Turns {
   engine::Crowd crowd_{clock_};
   const std::unique_ptr<Apart> apart_;
   Seat seat_;
+  Berth berth_;
 
   // One thread at a time sleeps in the poller; others wait for its news.
   std::mutex poller_mutex_;

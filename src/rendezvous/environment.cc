@@ -76,6 +76,7 @@ Status read_settings(const Environment& environment, Config& c) {
   if (!c.transport.empty() && c.transport != "shm" && c.transport != "tcp")
     return bad("UNISONO_TRANSPORT", c.transport, "expected shm or tcp");
   UNISONO_TRY(read_text(environment, "UNISONO_INTERFACE", c.interface));
+  UNISONO_TRY(read_text(environment, "UNISONO_TCP_CONGESTION", c.tcp_congestion));
   UNISONO_TRY(read_text(environment, "UNISONO_ALGORITHM", c.algorithm));
   UNISONO_TRY(read_text(environment, "UNISONO_FAULT", c.fault));
   UNISONO_TRY(read_text(environment, "UNISONO_TOPOLOGY", c.topology));

@@ -132,6 +132,9 @@ class SharedSegment {
   virtual std::uint64_t allocated() const noexcept = 0;
 };
 
+/// A round trip below which a peer on another host is near: what is on its way is little, and what is lost is sent again at once.
+constexpr Duration kNearBy = std::chrono::milliseconds(1);
+
 /// An ordered, reliable byte stream to one peer.
 class Link {
  public:

@@ -25,6 +25,8 @@ struct Setup {
   std::uint64_t ring_bytes = 2u << 20;  ///< shm: largest size of a stream's ring
   bool peer_memory = true;              ///< shm: peers may read this process's memory through the kernel
   std::optional<MemoryHome> home;       ///< shm: where the segment's pages should be; nothing: as the system likes
+  /// tcp: the congestion control of all connections; empty: the system's, or a better one for peers near by.
+  std::string tcp_congestion;
   Logger log;
 };
 

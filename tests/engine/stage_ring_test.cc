@@ -15,6 +15,7 @@ TEST(MessagesWindow, IsAsLongAsTheWay) {
   using namespace std::chrono_literals;
   EXPECT_LT(messages_window(true, 0us), messages_window(false, 0us));
   EXPECT_EQ(messages_window(false, 0us), messages_window(false, 300us)) << "unknown, or a few switches";
+  EXPECT_LT(messages_window(false, 20us), messages_window(false, 300us)) << "one switch";
   EXPECT_EQ(messages_window(false, 20ms), kWindow);
 }
 

@@ -254,6 +254,7 @@ TEST(Config, ReadsTheSettings) {
                                              {"UNISONO_SLICE", "256K"},
                                              {"UNISONO_SPIN", "0"},
                                              {"UNISONO_TCP_STREAMS", "3"},
+                                             {"UNISONO_TCP_CONGESTION", "cubic"},
                                              {"UNISONO_ALLOW_INSECURE", "1"}}));
   ASSERT_TRUE(c.ok()) << c.status().message();
   EXPECT_EQ(c->transport, "tcp");
@@ -265,6 +266,7 @@ TEST(Config, ReadsTheSettings) {
   EXPECT_EQ(c->slice_bytes, 256 * 1024);
   EXPECT_EQ(c->spin, 0);
   EXPECT_EQ(c->tcp_streams, 3);
+  EXPECT_EQ(c->tcp_congestion, "cubic");
   EXPECT_TRUE(c->allow_insecure);
 }
 

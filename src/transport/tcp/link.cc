@@ -52,11 +52,6 @@ void tune(int fd) noexcept {
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
 }
 
-void do_not_pace(int fd) noexcept {
-  constexpr char kReno[] = "reno";  // every Linux has it, and lets everybody ask for it
-  ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno, sizeof kReno - 1);
-}
-
 bool allows_large_buffers() {
   // Asking for more than the limit would be worse than not asking: it gives the limit, for good.
   const auto limit = [](const char* name) {

@@ -35,6 +35,9 @@ class Departed {
   std::vector<Fd> sockets_;
 };
 
+/// The shortest round trip that the kernel has seen on a connected socket; zero when it does not say.
+Duration shortest_round_trip(int fd) noexcept;
+
 /// Take the descriptor out of the Poller before destroying the link.
 class TcpLink final : public Link {
  public:
@@ -44,7 +47,7 @@ class TcpLink final : public Link {
   Io read(std::span<const MutablePart> parts) noexcept override;
   int fd() const noexcept override { return fd_.get(); }
   SharedView* shared() noexcept override { return nullptr; }
-  Duration round_trip() const noexcept override;
+  Duration round_trip() const noexcept override { return shortest_round_trip(fd_.get()); }
   std::string describe() const override { return description_; }
 
  private:
@@ -57,10 +60,6 @@ class TcpLink final : public Link {
 
 /// No delay, keep-alive, and an end to retransmission after 30 s.
 void tune(int fd) noexcept;
-
-/// Congestion control that never holds data back by a clock, for a socket that is not connected yet, or listens for such, and whose connections do not leave the host: BBR takes
-/// a reader that computes for a slow link, and sends to it at that rate by timers.
-void do_not_pace(int fd) noexcept;
 
 /// Whether this system lets a socket have buffers as large as tune_local() wants them.
 bool allows_large_buffers();

@@ -10,10 +10,10 @@
 
 namespace unisono::transport::tcp {
 
-Duration TcpLink::round_trip() const noexcept {
+Duration shortest_round_trip(int fd) noexcept {
   tcp_info info{};
   socklen_t bytes = sizeof info;
-  if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
   constexpr __u32 kNever = ~__u32{0};
   const bool known = bytes >= offsetof(tcp_info, tcpi_min_rtt) + sizeof info.tcpi_min_rtt;
   return known && info.tcpi_min_rtt != kNever ? std::chrono::microseconds(info.tcpi_min_rtt) : Duration{};

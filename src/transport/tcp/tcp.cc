@@ -42,14 +42,20 @@ bool settled(int fd) noexcept {
   return ::ioctl(fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged == 0;
 }
 
-Result<Fd> listen_on(const std::string& host) {
+/// A socket that is to listen; the first one says what the system's congestion control is.
+Result<Fd> listen_on(const std::string& host, const std::string& wanted, std::optional<Congestion>& congestion) {
   auto address = make_address(host, 0);
   if (!address) return address.status();
   if (is_wildcard(*address))
     return Status::invalid(fmt::format("tcp: cannot listen on {}: peers need the address of one interface", host));
   Fd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Status::system("tcp: cannot create a socket", errno);
-  if (is_loopback(*address)) do_not_pace(fd.get());
+  if (!congestion) {
+    auto found = Congestion::create(fd.get(), wanted);
+    if (!found) return found.status();
+    congestion = std::move(found).value();
+  }
+  congestion->begin(fd.get(), is_loopback(*address));
   if (::bind(fd.get(), address->get(), address->length) != 0 || ::listen(fd.get(), kBacklog) != 0)
     return Status::system(fmt::format("tcp: cannot listen on {} (is it an address of this host?)", host), errno);
   return fd;
@@ -81,20 +87,23 @@ Result<std::unique_ptr<Transport>> TcpTransport::create(const Setup& setup) {
     return Status::invalid(fmt::format("tcp: {} addresses to listen on; it takes 1 to {}",
                                        setup.interface_addresses.size(), Reception::kMostListeners));
   std::vector<Fd> listeners;
+  std::optional<Congestion> congestion;
   for (const std::string& address : setup.interface_addresses) {
-    auto listener = listen_on(address);
+    auto listener = listen_on(address, setup.tcp_congestion, congestion);
     if (!listener) return listener.status();
     listeners.push_back(std::move(listener).value());
   }
   auto watch = Watch::create();
   if (!watch) return watch.status().with_context("tcp");
-  std::unique_ptr<TcpTransport> transport(new TcpTransport(setup, std::move(watch).value(), std::move(listeners)));
+  std::unique_ptr<TcpTransport> transport(
+      new TcpTransport(setup, std::move(watch).value(), std::move(listeners), *std::move(congestion)));
   UNISONO_TRY(transport->reception_->start());
   return std::unique_ptr<Transport>(std::move(transport));
 }
 
-TcpTransport::TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, std::vector<Fd> listeners)
-    : watch_(std::move(watch)) {
+TcpTransport::TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, std::vector<Fd> listeners,
+                           Congestion congestion)
+    : watch_(std::move(watch)), congestion_(std::move(congestion)), log_(setup.log) {
   for (const Fd& listener : listeners)
     address_ += (address_.empty() ? "" : ",") + to_string(local_address(listener.get()));
   reception_ = std::make_unique<Reception>(std::move(listeners), *watch_, *this, setup.handshake, setup.log);
@@ -192,7 +201,7 @@ Result<Fd> TcpTransport::connect(const Dial& dial, bool& final) {
     final = errno == EAFNOSUPPORT;
     return Status::system("cannot create a socket", errno);
   }
-  if (is_loopback(*address)) do_not_pace(fd.get());
+  congestion_.begin(fd.get(), is_loopback(*address));
   if (::connect(fd.get(), address->get(), address->length) != 0 && errno != EINPROGRESS)
     return Status::system("cannot connect", errno);
   return fd;
@@ -209,7 +218,15 @@ std::string TcpTransport::describe(int fd) const { return to_string(remote_addre
 
 void TcpTransport::greeted(Fd fd, const PeerId& peer, std::optional<Dial> dial, TimePoint, std::vector<Event>& events) {
   tune(fd.get());
-  if (large_buffers_ && same_host(local_address(fd.get()), remote_address(fd.get()))) tune_local(fd.get());
+  const Address local = local_address(fd.get());
+  if (large_buffers_ && same_host(local, remote_address(fd.get()))) tune_local(fd.get());
+  if (congestion_.settle(fd.get(), is_loopback(local), shortest_round_trip(fd.get())) && !said_near_) {
+    said_near_ = true;
+    log_.info(
+        fmt::format("tcp: reno instead of the system's {} to peers with a round trip below {} ms "
+                    "(UNISONO_TCP_CONGESTION chooses one for all)",
+                    congestion_.system(), kNearBy / 1ms));
+  }
   Event event;
   event.peer = peer;
   event.dialed = dial.has_value();

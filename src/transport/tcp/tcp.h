@@ -10,6 +10,7 @@
 #include "transport/socket/reception.h"
 #include "transport/socket/watch.h"
 #include "transport/tcp/address.h"
+#include "transport/tcp/congestion.h"
 #include "transport/tcp/link.h"
 #include "transport/transports.h"
 
@@ -42,12 +43,15 @@ class TcpTransport final : public Transport, public SocketKind {
     TimePoint deadline, next_look;
     Duration pause;
   };
-  TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, std::vector<Fd> listeners);
+  TcpTransport(const Setup& setup, std::unique_ptr<Watch> watch, std::vector<Fd> listeners, Congestion congestion);
   void take_departed(TimePoint now);
   void look_after_lingering(TimePoint now);
   void linger();
 
   std::unique_ptr<Watch> watch_;
+  Congestion congestion_;
+  Logger log_;
+  bool said_near_ = false;
   std::string address_;                    ///< of all listeners, with commas between them
   std::map<PeerId, std::uint64_t> dials_;  ///< so many were begun: whose turn it is of the peer's addresses
   bool large_buffers_ = allows_large_buffers();
