@@ -56,9 +56,10 @@ struct Job {
 };
 
 /// How memory is gone through.
-enum class Way { plain, several, around, ahead };
+enum class Way { plain, fours, several, around, ahead };
 constexpr Way kWays[] = {
     Way::plain,
+    Way::fours,    ///< four lines of each operand together
     Way::several,  ///< at several places by turns, and lines are asked for before they are read
     Way::around,   ///< stores go around the caches
     Way::ahead     ///< and lines are asked for long before they are read
@@ -79,6 +80,18 @@ constexpr std::size_t kPiece = 2048;  ///< lines
 template <int kIn, int kOut, Way kWay>
 void work_on(const Job& job, std::size_t from, std::size_t to) {
   const int ins = kIn ? kIn : static_cast<int>(job.in.size()), outs = kOut ? kOut : static_cast<int>(job.out.size());
+  constexpr std::size_t kFour = 4;
+  if constexpr (kWay == Way::fours)
+    for (; to - from >= kFour; from += kFour) {
+      Line sums[kFour];
+      for (std::size_t v = 0; v < kFour; v++) {
+        const std::size_t i = (from + v) * kFloats;
+        sums[v] = *reinterpret_cast<const Line*>(job.in[0] + i);
+        for (int r = 1; r < ins; r++) sums[v] += *reinterpret_cast<const Line*>(job.in[r] + i);
+      }
+      for (int r = 0; r < outs; r++)
+        for (std::size_t v = 0; v < kFour; v++) *reinterpret_cast<Line*>(job.out[r] + (from + v) * kFloats) = sums[v];
+    }
   for (std::size_t i = from * kFloats; i < to * kFloats; i += kFloats) {
     if constexpr (kWay == Way::ahead || kWay == Way::several)
       for (int r = 0; r < ins; r++) __builtin_prefetch(job.in[r] + i + (kWay == Way::ahead ? kAhead : kSoon));
@@ -183,6 +196,8 @@ auto choose_work(const Job& job, Way way) {
   switch (way) {
     case Way::plain:
       return choose_work<Way::plain>(job);
+    case Way::fours:
+      return choose_work<Way::fours>(job);
     case Way::several:
       return choose_work<Way::several>(job);
     case Way::around:
