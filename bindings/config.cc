@@ -61,7 +61,7 @@ void register_config(nb::module_& m) {
               "by measurement, one for each of its interfaces at least. UNISONO_TCP_STREAMS.")
       .def_rw("tcp_congestion", &Config::tcp_congestion,
               "The kernel's name of the congestion control of all connections over tcp; empty: the system's, but reno\n"
-              "within a host and, where the system's is BBR, to peers with a round trip below 1 ms. "
+              "over loopback and, where the system's is BBR, to peers with a round trip below 1 ms. "
               "UNISONO_TCP_CONGESTION.")
       .def_rw("algorithm", &Config::algorithm, "Appended to the selection table; rank 0's counts. UNISONO_ALGORITHM.")
       .def_rw("tuning", &Config::tuning,

@@ -2,8 +2,9 @@
 
 usage: unisono run ... -- python unisono_overlap.py BYTES LIBRARY ADDRESS PORT [CALLS]   prints a line of JSON on rank 0
 
-The exchange moves as many bytes between two ranks on one socket, in a thread of its own, and reduces nothing: what no
-library can be much better than. LIBRARY is exchange_thread.cc, built; rank 0 listens at ADDRESS. Both take turns.
+The exchange moves as many bytes between two ranks on one socket, in a thread of its own, and reduces nothing: what a
+program of one's own would leave, with no clock and wherever its thread is woken.
+LIBRARY is exchange_thread.cc, built; rank 0 listens at ADDRESS. Both take turns.
 """
 
 import ctypes

@@ -36,7 +36,7 @@ struct UNISONO_API Config {
   /// measurement, one for each of its interfaces at least.
   int tcp_streams = 0;
   /// UNISONO_TCP_CONGESTION: the kernel's name of the congestion control of all connections over tcp, "bbr" for example; empty: the system's,
-  /// but reno within a host and, where the system's is BBR, to peers with a round trip below 1 ms.
+  /// but reno over loopback and, where the system's is BBR, to peers with a round trip below 1 ms.
   std::string tcp_congestion;
   std::string algorithm;  ///< UNISONO_ALGORITHM: appended to the selection table; rank 0's counts
   bool deterministic =

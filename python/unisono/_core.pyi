@@ -153,7 +153,7 @@ class Config:
     def tcp_congestion(self) -> str:
         """
         The kernel's name of the congestion control of all connections over tcp; empty: the system's, but reno
-        within a host and, where the system's is BBR, to peers with a round trip below 1 ms. UNISONO_TCP_CONGESTION.
+        over loopback and, where the system's is BBR, to peers with a round trip below 1 ms. UNISONO_TCP_CONGESTION.
         """
 
     @tcp_congestion.setter

@@ -16,7 +16,7 @@ namespace unisono::group {
 /// on which its operations are begun; else anywhere.
 class Berth {
  public:
-  /// A thread of the application begins an operation that the progress thread sees to. Any thread.
+  /// A thread of the application begins an operation that the progress thread sees to. Any thread but that one, whose callbacks begin some, too.
   void begun_here() noexcept { wanted_.store(::sched_getcpu(), std::memory_order_relaxed); }
   /// The progress thread, which alone calls this, is awake. It looks at the processors (`is_crowded`) not more often than every 50 ms.
   void keep(TimePoint now, bool (*is_crowded)() = crowded);

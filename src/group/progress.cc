@@ -94,7 +94,7 @@ void Progress::doze() {
 }
 
 void Progress::rouse() {
-  berth_.begun_here();
+  if (!on_its_thread()) berth_.begun_here();
   // Whoever attends, or the thread that is awake, looks for what there is once more before it leaves, or sleeps.
   if (started_.load() && (attending_.load() > 0 || (!thread_idle_.load() && !thread_parked_.load()))) return;
   const std::lock_guard lock(thread_mutex_);
