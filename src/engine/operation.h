@@ -299,9 +299,9 @@ class Operation final : public Running {
   // What all ranks' inputs and outputs do to the caches:
   bool large_ = false;          ///< they fill them; what is not read on the way is stored around them
   bool beyond_caches_ = false;  ///< they do not even fit: they come from memory
-  /// How sums of what comes from memory go through it: at one place at a time, or at several (kernels::Reduce::far). By staged and shared plans, and by the
-  /// number of sources.
-  std::array<std::array<FasterWay, 5>, 2> places_;
+  /// How sums of what comes from memory go through it: at one place at a time, or at several (kernels::Reduce::far). By staged and shared plans, results that go
+  /// through the caches or around them, and the number of sources: what one of these finds out would mislead the next.
+  std::array<std::array<FasterWay, 5>, 4> places_;
   FasterWay copies_;  ///< and copies
 };
 

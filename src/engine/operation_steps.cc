@@ -216,7 +216,8 @@ void Operation::reduce_piece(kernels::Reduce& what, std::span<void* const> dst, 
     kernels::reduce(what, dst, std::span<const void* const>(src.data(), src.size()), bytes / size_of(what.dtype));
   };
   if (!beyond_caches_ || bytes < FasterWay::kLeast) return run();
-  FasterWay& ways = places_[plan().shared ? 1 : 0][src.size() < places_[0].size() ? src.size() : 0];
+  auto& places = places_[(plan().shared ? 1 : 0) + (what.around != 0 ? 2 : 0)];
+  FasterWay& ways = places[src.size() < places.size() ? src.size() : 0];
   ways.take(bytes, [&](std::size_t way) {
     what.far = way == 1;
     run();

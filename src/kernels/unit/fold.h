@@ -154,8 +154,24 @@ UNISONO_INLINE size_t until_aligned(const Operands& o, size_t bytes, size_t elem
 /// How long before it is read a line is asked for, in bytes, where operands come from memory: what computes much for a line (bf16) looks less far ahead by itself.
 constexpr size_t kAskedAhead = 2048;
 
-/// The fours of fold_all(), for numbers of sources and destinations that the compiler knows: their addresses stay in registers, and no loop over them is
-/// left. In fold_four() half of all instructions are such loops', and a processor looks ahead so many instructions, not so many lines (docs/design/0003).
+/// Two vectors, read operand by operand, so that each has one line and the next one asked for one behind the other.
+template <class E, class Op, size_t kSources, size_t kTargets>
+UNISONO_INLINE void fold_pair(const char* const (&src)[kSources], char* const (&dst)[kTargets], size_t at,
+                              typename E::V divisor) {
+  constexpr size_t n = E::kRaw;
+  auto a = Op::first(E::unpack(load<n>(src[0] + at))), b = Op::first(E::unpack(load<n>(src[0] + at + n)));
+  now(a), now(b);
+  for (size_t q = 1; q < kSources; q++) {
+    a = Op::fold(a, E::unpack(load<n>(src[q] + at))), now(a);
+    b = Op::fold(b, E::unpack(load<n>(src[q] + at + n))), now(b);
+  }
+  const Raw<n> results[2] = {E::pack(Op::finish(a, divisor)), E::pack(Op::finish(b, divisor))};
+  for (size_t j = 0; j < kTargets; j++)
+    for (size_t v = 0; v < 2; v++) store<n>(dst[j] + at + v * n, results[v]);
+}
+
+/// The pairs of fold_all(), for numbers of sources and destinations that the compiler knows: no loop over them is left. In fold_four() half of all
+/// instructions are such loops', and a processor looks ahead so many instructions, not so many lines (docs/design/0003).
 template <class E, class Op, size_t kSources, size_t kTargets>
 UNISONO_INLINE size_t fold_fixed(const Operands& o, size_t at, size_t bytes, typename E::V divisor) {
   constexpr size_t n = E::kRaw;
@@ -163,25 +179,16 @@ UNISONO_INLINE size_t fold_fixed(const Operands& o, size_t at, size_t bytes, typ
   char* dst[kTargets];
   for (size_t q = 0; q < kSources; q++) src[q] = o.source(q, 0);
   for (size_t j = 0; j < kTargets; j++) dst[j] = o.destination(j, 0);
-  const auto four = [&](size_t i) {
-    Raw<n> results[4];
-    for (size_t v = 0; v < 4; v++) {
-      auto sum = Op::first(E::unpack(load<n>(src[0] + i + v * n)));
-      for (size_t q = 1; q < kSources; q++) sum = Op::fold(sum, E::unpack(load<n>(src[q] + i + v * n)));
-      results[v] = E::pack(Op::finish(sum, divisor));
-    }
-    for (size_t j = 0; j < kTargets; j++)
-      for (size_t v = 0; v < 4; v++) store<n>(dst[j] + i + v * n, results[v]);
-  };
   const auto four_from_memory = [&](size_t i) {
     for (size_t q = 0; q < kSources; q++)
       for (size_t line = 0; line < 4 * n; line += unit::kLine) fetch_line(src[q] + i + kAskedAhead + line);
-    four(i);
+    fold_pair<E, Op>(src, dst, i, divisor);
+    fold_pair<E, Op>(src, dst, i + 2 * n, divisor);
   };
   // Nothing beyond the end is asked for: another core may write there.
   if (o.far && bytes >= at + kAskedAhead)
     at = at_several_places<4 * n, kSources <= kMostSources ? kPlaces : 1>(at, bytes - kAskedAhead, four_from_memory);
-  for (; bytes - at >= 4 * n; at += 4 * n) four(at);
+  for (; bytes - at >= 2 * n; at += 2 * n) fold_pair<E, Op>(src, dst, at, divisor);
   return at;
 }
 

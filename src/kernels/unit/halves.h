@@ -9,6 +9,7 @@ namespace {
 struct Halves {
   Vec<float> even, odd;
 };
+UNISONO_INLINE void now(Halves& v) { now(v.even), now(v.odd); }
 UNISONO_INLINE Halves operator+(Halves a, Halves b) { return {a.even + b.even, a.odd + b.odd}; }
 UNISONO_INLINE Halves operator*(Halves a, Halves b) { return {a.even * b.even, a.odd * b.odd}; }
 UNISONO_INLINE Halves operator/(Halves a, Halves b) { return {a.even / b.even, a.odd / b.odd}; }

@@ -86,6 +86,16 @@ UNISONO_INLINE void stores_done() {
 #endif
 }
 
+/// `v` is computed here, not later: without it a compiler puts off what is needed later, and with it the loads.
+template <class V>
+UNISONO_INLINE void now(V& v) {
+#if defined(__SSE2__)
+  asm volatile("" : "+v"(v));
+#elif defined(__ARM_NEON)
+  asm volatile("" : "+w"(v));
+#endif
+}
+
 /// The line at `p` will be read soon. Of no other consequence, even where nothing is.
 UNISONO_INLINE void fetch_line(const char* p) { __builtin_prefetch(p, 0, 3); }
 
