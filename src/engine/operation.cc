@@ -162,8 +162,15 @@ bool Operation::begin() {
   if (ground_.messenger != nullptr && !plan().staged)
     ground_.messenger->begin(ground_.group, sequence_, prepared().signature);
   take_direction();
+  long_yields_were_peers();
   begun_ = true;
   return true;
+}
+
+/// Whoever has the core does the work of a joint reduction, of all ranks, for as long as the system lets it: to park for that would cost a call into the kernel of each that wakes, and
+/// all ranks are woken several times.
+void Operation::long_yields_were_peers() noexcept {
+  if (joint_reduction_ != nullptr && ground_.crowd != nullptr) ground_.crowd->were_peers();
 }
 
 /// Operations of a group begin in the same order on all ranks, and run the same plans: so all of them go the same way at the same time.
@@ -344,6 +351,7 @@ bool Operation::retire() {
 }
 
 void Operation::finish() {
+  long_yields_were_peers();
   const plan::Plan& plan = this->plan();
   if (plan.staged) {
     // Channels that this plan does not use stay in step with the others.

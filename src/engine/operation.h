@@ -21,6 +21,7 @@
 #include "engine/mates.h"
 #include "engine/running.h"
 #include "engine/signature.h"
+#include "engine/waiter.h"
 #include "kernels/kernels.h"
 
 namespace unisono::engine {
@@ -59,6 +60,7 @@ struct Ground {
   std::int64_t network_window = kWindow;      ///< slices in flight in messages, at most kWindow
   std::int64_t least_folded = Fold::kLeast;   ///< bytes of slices in flight that are reduced as they come
   Mates mates{};
+  Crowd* crowd = nullptr;  ///< hears of work that peers do for long on this rank's core; null: nobody asks
 };
 
 /// What calls of the same collective, types and sizes have in common: which plans they may run. It knows nobody's memory.
@@ -171,6 +173,7 @@ class Operation final : public Running {
   bool open_peers();
   void prepare();
   void take_direction();
+  void long_yields_were_peers() noexcept;
   void lay_out();
   const plan::Plan& plan() const noexcept { return bound_->plan(); }
   bool swaps(const StageRing::Place& place) const noexcept { return exchanges_ && place.turn % 2 == 1; }

@@ -91,6 +91,11 @@ void Crowd::note_long(std::int64_t before, std::int64_t after) noexcept {
   if (lost > kTooMuch) until_.store(after + kWindow, std::memory_order_relaxed);
 }
 
+void Crowd::were_peers() noexcept {
+  lost_.store(0, std::memory_order_relaxed);
+  until_.store(0, std::memory_order_relaxed);
+}
+
 bool Waiter::pause(std::uint32_t weight) noexcept {
   if (rounds_ == 0 && policy_.spins > 0 && crowd_.core_is_shared()) rounds_ = policy_.spins;
   const std::uint32_t round = rounds_;

@@ -39,6 +39,8 @@ class Crowd {
   bool found_shared() noexcept { return found_.load(std::memory_order_relaxed) && found_.exchange(false); }
   /// This thread has moved to another core, or found that it had to do with nobody.
   void forget_shared() noexcept { shared_until_.store(0, std::memory_order_relaxed); }
+  /// The long yields lately gave the core to peers that work on what we wait for.
+  void were_peers() noexcept;
   /// Yield the core, and note how long that took.
   void yield() noexcept;
   /// A yield at `before` came back at `after`, in nanoseconds of the clock.

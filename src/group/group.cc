@@ -203,6 +203,7 @@ engine::Ground GroupImpl::ground() {
   ground.size = size();
   ground.scratch = &scratch_;
   ground.mates = parts_.mates;
+  ground.crowd = &parts_.context->progress->crowd();
   if (parts_.context->config.slice_bytes > 0)
     ground.network_slice = (parts_.context->config.slice_bytes + 63) / 64 * 64;
   ground.one_host = std::ranges::adjacent_find(parts_.hosts, std::ranges::not_equal_to()) == parts_.hosts.end();

@@ -46,6 +46,8 @@ class Progress final : public engine::Turns {
 
   /// For how many looks it is worth while to wait for peers without giving the core away. Where ranks take turns on the cores, or are on one core, none can answer meanwhile.
   int short_wait() const noexcept { return ranks_take_turns() ? 1 : 64; }
+  /// What the waits of this process have found about who else is on the cores.
+  engine::Crowd& crowd() noexcept { return crowd_; }
   /// Whether there are more ranks than cores.
   bool cores_are_few() const noexcept { return policy_.load(std::memory_order_relaxed).spins == 0; }
   /// The same, or a peer is on this one's core just now.

@@ -69,6 +69,18 @@ TEST(Crowd, OneLongYieldIsNoStrangerUnlessItTookAThirdOfTheWindow) {
   EXPECT_FALSE(time.crowd.core_is_shared());
 }
 
+TEST(Crowd, LongYieldsToPeersAreNoStrangers) {
+  StillTime time;
+  time.yield_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(time.crowd.here());
+  time.crowd.were_peers();
+  EXPECT_FALSE(time.crowd.here());
+  time.yield_for(std::chrono::milliseconds(3));
+  EXPECT_FALSE(time.crowd.here());  // what was before does not count any more
+  time.yield_for(std::chrono::milliseconds(4));
+  EXPECT_TRUE(time.crowd.here());
+}
+
 TEST(Crowd, OneLateYieldIsNoPeer) {
   StillTime time;
   time.yield_for(std::chrono::microseconds(50));
