@@ -88,7 +88,7 @@ UNISONO_INLINE void stores_done() {
 
 /// `v` is computed here, not later: without it a compiler puts off what is needed later, and with it the loads.
 template <class V>
-UNISONO_INLINE void now(V& v) {
+UNISONO_INLINE void now([[maybe_unused]] V& v) {
 #if defined(__SSE2__)
   asm volatile("" : "+v"(v));
 #elif defined(__ARM_NEON)
