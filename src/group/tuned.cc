@@ -72,13 +72,10 @@ constexpr std::string_view kRulesOfTurns =
     "all_to_all@net[32-]:160K-1M=bruck;"
     "scatter@net[3]:0-2M=binomial;"
     "scatter@net[4]:0-8K=binomial;"
-    "all_reduce@shm[3]:3K-32K=staged_return;"
-    "all_reduce@shm[4]:0-12K=staged_one_shot;"
-    "all_reduce@shm[5-8]:0-20K=staged_one_shot,20K-32K=staged_return;"
-    "all_reduce@shm[9-]:0-32K=staged_one_shot;"
+    "all_reduce@shm[3-]:0-32K=staged_one_shot;"
     "all_reduce@shm[7-]:32K-=staged_two_shot;"
     "all_reduce@nodes[16-]:64K-=staged_nodes;"  // as without turns
-    "reduce@shm[3]:2K-8K=staged_one_shot;"
+    "reduce@shm[3]:2K-24K=staged_one_shot;"
     "reduce@shm[3-4]:128K-=staged_one_shot;"
     "reduce@shm[4]:2K-32K=staged_one_shot;"
     "reduce@shm[5-8]:2K-8M=staged_one_shot;"
@@ -86,9 +83,10 @@ constexpr std::string_view kRulesOfTurns =
     "broadcast@shm[3]:2K-64K=staged;"
     "broadcast@shm[4]:2K-96K=staged;"
     "broadcast@shm[5-]:2K-256K=staged;"
+    "all_gather@shm[3]:2K-24K=staged;"
     "all_gather@shm[4]:2K-8K=staged;"
     "all_gather@shm[5-]:2K-64K=staged;"
-    "reduce_scatter@shm[4]:2K-8K=staged;"
+    "reduce_scatter@shm[3-4]:2K-24K=staged;"
     "reduce_scatter@shm[5-]:2K-64K=staged;"
     "gather@shm[3-]:2K-512K=staged;"
     "gather@shm[4]:32K-2M=linear;"
@@ -96,15 +94,14 @@ constexpr std::string_view kRulesOfTurns =
     "scatter@shm[3-]:2K-256K=staged;"
     "scatter@shm[3-4]:192K-8M=linear;"
     "scatter@shm[5-]:256K-1536K=staged;"  // no contest, measured when all waited for its judge
-    "all_to_all@shm[4]:2K-8K=staged;"
+    "all_to_all@shm[3-4]:2K-24K=staged;"
     "all_to_all@shm[5-]:2K-16K=staged;";
 /// Where buffers are shared or the kernel may copy, all the same:
 constexpr std::string_view kRulesOfTurnsOnMemory =
-    "all_reduce@shm[3]:128-=shared;"
-    "all_reduce@shm[4]:8K-=shared;"
+    "all_reduce@shm[3-4]:12K-=shared;"
     "all_reduce@shm[7-]:32K-=shared;"
     "all_reduce@shm[7-]:128K-=single_copy;"
-    "reduce@shm[3]:8K-=shared;"
+    "reduce@shm[3]:24K-=shared;"
     "reduce@shm[4]:32K-=shared;"
     "reduce@shm[5-8]:96K-=shared;"
     "all_gather@shm[3]:128-2K=shared;"
@@ -138,8 +135,7 @@ constexpr std::string_view kRulesOfLargeCaches =
 
 /// There it does not take long either until all have begun, which is what shared buffers have to wait for: they win earlier, by the time from call to call.
 constexpr std::string_view kSharedBuffersOfLargeCaches =
-    ";all_reduce@shm[5-6]:8K-32K=shared;"
-    "all_reduce@shm[7-8]:12K-32K=shared;"
+    ";all_reduce@shm[5-8]:12K-32K=shared;"
     "reduce@shm[5-8]:32K-96K=shared;"
     "broadcast@shm[3]:24K-96K=shared;"
     "broadcast@shm[4]:32K-96K=shared;"
@@ -153,11 +149,17 @@ constexpr std::string_view kSharedBuffersOfLargeCaches =
 
 /// And some a little earlier still.
 constexpr std::string_view kSharedBuffersOfLargerCaches =
-    ";reduce@shm[4]:14K-32K=shared;"
+    ";reduce@shm[3]:8K-24K=shared;"
+    "reduce@shm[4]:14K-32K=shared;"
     "reduce@shm[5-8]:24K-32K=shared;"
     "broadcast@shm[3-4]:14K-32K=shared;"
     "broadcast@shm[5-8]:56K-256K=shared;"
+    "all_gather@shm[3]:2K-24K=shared;"
     "all_gather@shm[5-8]:48K-64K=shared;"
+    "reduce_scatter@shm[3]:2K-24K=shared;"
+    "reduce_scatter@shm[4]:8K-24K=shared;"
+    "all_to_all@shm[3]:2K-24K=shared;"
+    "all_to_all@shm[4]:8K-24K=shared;"
     "all_to_all@shm[5-8]:12K-16K=shared";
 
 /// By constants that the user set; ContextImpl has refused those that cannot be understood.

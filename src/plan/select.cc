@@ -28,7 +28,7 @@ namespace {
 //   staged_nodes       from where more cores read over a link between NUMA nodes than it feeds: simulated, docs/design/0010-numa.md
 //   Bruck              blocks of at most 256 bytes between 8 ranks or more
 constexpr std::string_view kBuiltIn =
-    "all_reduce@shm[1-2]:0-24K=staged_return,24K-48K=staged_one_shot,48K-=staged_return;"
+    "all_reduce@shm[1-2]:0-16K=staged_one_shot,16K-24K=staged_return,24K-48K=staged_one_shot,48K-=staged_return;"
     "all_reduce@shm[3]:0-32K=staged_one_shot,32K-=staged_return;"
     "all_reduce@shm[4]:0-4K=staged_one_shot,4K-=staged_return;"
     "all_reduce@shm[5-]:0-6K=staged_one_shot,6K-=staged_two_shot;"

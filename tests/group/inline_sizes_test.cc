@@ -62,8 +62,8 @@ TEST(InlineSizes, LimitsAreWhatRanksPostAndRead) {
   EXPECT_FALSE(goes_inline(Collective::broadcast, 100, plan::kMostPosted + 1));
   EXPECT_TRUE(goes_inline(Collective::broadcast, 2, plan::kMostOfTwo));
   EXPECT_FALSE(goes_inline(Collective::broadcast, 2, plan::kMostOfTwo + 1));
-  EXPECT_TRUE(goes_inline(Collective::all_reduce, 2, plan::kMostSummedByTwo));
-  EXPECT_FALSE(goes_inline(Collective::all_reduce, 2, plan::kMostSummedByTwo + 1));
+  EXPECT_TRUE(goes_inline(Collective::all_reduce, 2, plan::kMostOfTwo));
+  EXPECT_FALSE(goes_inline(Collective::all_reduce, 2, plan::kMostOfTwo + 1));
   EXPECT_TRUE(goes_inline(Collective::all_to_all, 8, plan::kMostPosted / 8));
   EXPECT_FALSE(goes_inline(Collective::all_to_all, 8, plan::kMostPosted / 8 + 1));
   EXPECT_TRUE(goes_inline(Collective::all_reduce, 4, plan::kMostPosted));

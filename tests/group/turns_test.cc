@@ -63,21 +63,26 @@ TEST(RulesOfTurns, SumsGoBackAmongFewerRanks) {
   EXPECT_EQ(selector(16, 2).choose(q)->name, "staged_nodes");
 }
 
-/// Two phases of halves beat one of wholes early where few ranks take turns.
-TEST(RulesOfTurns, SumsOfFewRanksGoBackFromFewKiBOn) {
-  for (const auto& [ranks, kib, name] : {std::tuple(3, 2, "staged_one_shot"),
-                                         {3, 4, "staged_return"},
-                                         {3, 24, "staged_return"},
+/// One wait less is worth more than the additions, until they are many.
+TEST(RulesOfTurns, SumsOfFewKiBAreMadeInOneShot) {
+  for (const auto& [ranks, kib, name] : {std::tuple(2, 12, "staged_one_shot"),
+                                         {2, 16, "staged_return"},
+                                         {3, 4, "staged_one_shot"},
+                                         {3, 12, "staged_one_shot"},
+                                         {3, 24, "staged_one_shot"},
                                          {4, 8, "staged_one_shot"},
-                                         {4, 16, "staged_return"},
-                                         {6, 16, "staged_one_shot"},
-                                         {8, 24, "staged_return"},
+                                         {3, 32, "staged_return"},
+                                         {4, 24, "staged_one_shot"},
+                                         {4, 32, "staged_return"},
+                                         {8, 24, "staged_one_shot"},
                                          {9, 24, "staged_one_shot"}}) {
     plan::Question q = question(Collective::all_reduce, ranks, kib << 10);
     EXPECT_EQ(selector(static_cast<std::size_t>(ranks), 2).choose(q)->name, name) << ranks << " ranks, " << kib;
     q.shared_buffers = true;
-    if (ranks > 3) continue;
-    EXPECT_EQ(selector(3, 2).choose(q)->name, "shared") << kib;
+    if (ranks > 4) continue;
+    const bool early = ranks > 2 && kib < 12;
+    EXPECT_EQ(selector(static_cast<std::size_t>(ranks), 2).choose(q)->name, early ? "staged_one_shot" : "shared")
+        << kib;
   }
 }
 
@@ -123,6 +128,8 @@ TEST(RulesOfTurns, SharedBuffersAreUsedEarlierWhereCachesAreLarge) {
       {Collective::gather, 8, 256 << 10, "linear", kLarge},
       {Collective::scatter, 4, 32 << 10, "staged", kLarge},
       {Collective::all_to_all, 6, 14 << 10, "staged", kLarger},
+      {Collective::reduce_scatter, 4, 16 << 10, "staged", kLarger},
+      {Collective::all_to_all, 4, 16 << 10, "staged", kLarger},
   };
   for (const auto& [collective, ranks, bytes, elsewhere, from] : cases) {
     plan::Question q = question(collective, ranks, bytes);
