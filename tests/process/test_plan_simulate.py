@@ -45,6 +45,14 @@ def test_the_table_says_which_ranks_were_simulated() -> None:
     assert "alpha-beta:alpha=20us,beta=8ns/B" in answer.stdout
 
 
+def test_no_share_is_below_nothing() -> None:
+    """A rounding error was, and was printed as -0.0."""
+    answer = plan("-n", "100000", "--simulate", "10g", "--algorithm", "ring", "--sizes", "64M")
+    assert answer.returncode == 0
+    assert "  0.0 " in answer.stdout
+    assert "-0.0" not in answer.stdout
+
+
 def test_a_ring_of_100_000_ranks_is_the_textbook_formula() -> None:
     (row,) = rows("-n", "100000", "--simulate", "alpha-beta:alpha=1us,beta=1ns/B", "--algorithm", "ring")
     steps = 2 * (100_000 - 1)
