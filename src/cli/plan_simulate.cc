@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -94,8 +93,7 @@ std::vector<Row> rows_of(const PlanOptions& o, const simulate::Model& model) {
   return rows;
 }
 
-/// `part` may be a difference of equal times, which rounding leaves a little below nothing.
-double per_cent(double part, double whole) { return whole > 0 ? std::max(0.0, 100 * part / whole) : 0; }
+double per_cent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 nlohmann::ordered_json to_json(const PlanOptions& o, const simulate::Model& model, const Row& row) {
   nlohmann::ordered_json j;

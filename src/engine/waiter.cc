@@ -39,8 +39,7 @@ int within_quota(int cores) {
 }
 
 namespace {
-constexpr std::int64_t kLongYield =
-    2'000'000;  // a rank that works on a slice gives the core back sooner (but see were_peers())
+constexpr std::int64_t kLongYield = 2'000'000;  // a rank that works on a slice is sooner (but see were_peers())
 constexpr std::int64_t kWindow = 20'000'000;    // looked back on, and how long a finding lasts
 constexpr std::int64_t kToSomebody = 1'000;     // a yield to nobody takes half of that
 constexpr int kAlone = 8;                       // so many of these in a row: nobody is here (any more)

@@ -156,8 +156,9 @@ void Run::on_departure(LinkId link) {
   t.kind = Kind::arrived;
   const double latency = fabric_.latency(t.route, t.shift);
   t.path.latency += latency;
-  t.path.transfer += t.alone;
-  t.path.queue += t.tail - t.since - latency - t.alone;
+  t.queued = std::max(0.0, t.tail - t.since - latency - t.alone);  // of equal times rounding leaves less than nothing
+  t.path.queue += t.queued;
+  t.path.transfer += t.tail - t.since - latency - t.queued;
   schedule(index, t.tail);
 }
 

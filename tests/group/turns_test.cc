@@ -67,6 +67,7 @@ TEST(RulesOfTurns, SumsGoBackAmongFewerRanks) {
 TEST(RulesOfTurns, SumsOfFewKiBAreMadeInOneShot) {
   for (const auto& [ranks, kib, name] : {std::tuple(2, 12, "staged_one_shot"),
                                          {2, 16, "staged_return"},
+                                         {3, 2, "staged_one_shot"},
                                          {3, 4, "staged_one_shot"},
                                          {3, 12, "staged_one_shot"},
                                          {3, 24, "staged_one_shot"},
@@ -74,6 +75,7 @@ TEST(RulesOfTurns, SumsOfFewKiBAreMadeInOneShot) {
                                          {3, 32, "staged_return"},
                                          {4, 24, "staged_one_shot"},
                                          {4, 32, "staged_return"},
+                                         {6, 16, "staged_one_shot"},
                                          {8, 24, "staged_one_shot"},
                                          {9, 24, "staged_one_shot"}}) {
     plan::Question q = question(Collective::all_reduce, ranks, kib << 10);

@@ -47,7 +47,10 @@ def test_the_table_says_which_ranks_were_simulated() -> None:
 
 def test_no_share_is_below_nothing() -> None:
     """A rounding error was, and was printed as -0.0."""
-    answer = plan("-n", "100000", "--simulate", "10g", "--algorithm", "ring", "--sizes", "64M")
+    arguments = ("-n", "100000", "--simulate", "10g", "--algorithm", "ring", "--sizes", "64M")
+    (row,) = rows(*arguments)
+    assert row["path"]["queue_us"] >= 0
+    answer = plan(*arguments)
     assert answer.returncode == 0
     assert "  0.0 " in answer.stdout
     assert "-0.0" not in answer.stdout
