@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
+
 #include "backend.h"
 #include "tensors.h"
 
@@ -41,6 +43,10 @@ void check_equal_parts(const std::vector<at::Tensor>& parts, const at::Tensor& o
     TORCH_CHECK(parts[i].numel() == own.numel(), what, ": tensor ", i, " of the list has ", parts[i].numel(),
                 " elements, the rank's own tensor ", own.numel(),
                 "; only all_gather and reduce_scatter take parts of different sizes. Nothing was sent");
+}
+
+bool same_shape(at::TensorList list) {
+  return std::ranges::all_of(list, [&](const at::Tensor& t) { return t.sizes() == list.front().sizes(); });
 }
 
 }  // namespace
@@ -83,7 +89,7 @@ Backend::WorkPtr Backend::allgather(Lists& outputs, Tensors& inputs, const c10d:
   o.inputs = inputs;
   o.read(packed(in));
   o.write(parts);
-  o.outcome = {outputs, true};
+  o.outcome = {outputs, same_shape(parts) ? Outcome::Form::stacked : Outcome::Form::list};
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -126,7 +132,7 @@ Backend::WorkPtr Backend::allgather_coalesced(Lists& outputs, Tensors& inputs, c
   o.read(joined(inputs));
   o.write(all);
   fill(o, Collective::all_gather, o.source, o.source.numel());
-  o.outcome = {outputs, true};
+  o.outcome = {outputs, Outcome::Form::nested};
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
@@ -174,7 +180,7 @@ Backend::WorkPtr Backend::gather(Lists& outputs, Tensors& inputs, const c10d::Ga
   o.call.root = static_cast<int>(opts.rootRank);
   o.inputs = inputs;
   o.read(packed(in));
-  o.outcome = {outputs, true};
+  o.outcome.tensors = outputs;
   if (opts.rootRank == rank_) {
     at_root(o.title, [&] {
       check_one(outputs.size(), o.title, "lists of outputs (at the root)");

@@ -19,10 +19,15 @@ class Flight;
 /// Operations in flight. What is gone by now has its results in the user's tensors.
 using Flights = std::vector<std::weak_ptr<Flight>>;
 
-/// What a future holds: a list of tensors, or (all_gather, gather) a list of lists.
+/// The results, and the form in which a future holds them. The forms are those of ProcessGroupNCCL's futures.
 struct Outcome {
+  enum class Form : std::uint8_t {
+    list,     ///< the tensors
+    stacked,  ///< one tensor of all of them, which have one shape: all_gather
+    nested,   ///< a list of lists: all_gather_coalesced, which NCCL does not have
+  };
   std::vector<std::vector<at::Tensor>> tensors;
-  bool nested = false;
+  Form form = Form::list;
 };
 
 /// Movable. The tensors in `inputs` and `landing` own the memory that `call` points to.

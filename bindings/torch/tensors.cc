@@ -167,6 +167,14 @@ at::Tensor joined(at::TensorList list) {
   return at::cat(flat);
 }
 
+at::Tensor stacked(at::TensorList list) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor flat = joined(list);
+  std::vector<std::int64_t> shape = list.front().sizes().vec();
+  shape.insert(shape.begin(), static_cast<std::int64_t>(list.size()));
+  return flat.view(shape);
+}
+
 at::Tensor joined_landing(at::TensorList list) {
   if (at::Tensor whole = adjoining(list); whole.defined()) return whole;
   std::int64_t total = 0;

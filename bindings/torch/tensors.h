@@ -44,6 +44,8 @@ void settle_into(const at::Tensor& t, const at::Tensor& landing);
 at::Tensor adjoining(at::TensorList list);
 /// One behind the other: adjoining() or a copy.
 at::Tensor joined(at::TensorList list);
+/// Tensors of one shape as one with a dimension more: adjoining() or a copy.
+at::Tensor stacked(at::TensorList list);
 /// adjoining(), or new flat memory for all of them.
 at::Tensor joined_landing(at::TensorList list);
 /// Copy from joined_landing()'s memory into the tensors, where they are not that memory.

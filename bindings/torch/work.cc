@@ -1,9 +1,11 @@
 #include "work.h"
 
-#include <ATen/ThreadLocalState.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Logging.h>
 
 #include <algorithm>
+
+#include "tensors.h"
 
 namespace unisono::torch_backend {
 namespace {
@@ -13,14 +15,15 @@ using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
 c10::IValue value_of(const Outcome& outcome) {
-  if (!outcome.nested)
-    return c10::IValue(outcome.tensors.empty() ? std::vector<at::Tensor>{} : outcome.tensors.front());
-  return c10::IValue(outcome.tensors);
+  if (outcome.form == Outcome::Form::nested) return c10::IValue(outcome.tensors);
+  std::vector<at::Tensor> list = outcome.tensors.empty() ? std::vector<at::Tensor>{} : outcome.tensors.front();
+  if (outcome.form == Outcome::Form::stacked) list = {stacked(list)};
+  return c10::IValue(std::move(list));
 }
 
 c10::TypePtr type_of(const Outcome& outcome) {
   const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
-  return outcome.nested ? c10::ListType::create(list) : list;
+  return outcome.form == Outcome::Form::nested ? c10::ListType::create(list) : list;
 }
 
 c10d::WorkResult result_of(Failure failure, const std::exception_ptr& error) {
@@ -95,7 +98,12 @@ void Flight::settle() {
     const std::exception_ptr raw = work_.error();
     failure_ = kind_of(raw);
     error_ = translate(raw, what_);
-    if (!error_ && operation_->finish) operation_->finish();
+    if (!error_ && operation_->finish) {
+      const at::ThreadLocalStateGuard as_caller(caller_);
+      // A Python dispatch mode must not see our copies: it would need Python's lock while we hold ours.
+      const c10::impl::ExcludeDispatchKeyGuard no_python(c10::python_ks);
+      operation_->finish();
+    }
   } catch (...) {
     error_ = std::current_exception();
     failure_ = Failure::communication;
@@ -180,6 +188,7 @@ void Flight::complete_futures() {
     result = result_future_;
   }
   try {
+    const at::ThreadLocalStateGuard as_caller(caller_);
     if (result && !result->completed())
       result->markCompleted(c10::IValue(static_cast<std::int64_t>(result_of(failure_, error_))));
     if (future && !future->completed()) error_ ? future->setError(error_) : future->markCompleted(value_of(outcome_));

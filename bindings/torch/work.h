@@ -1,6 +1,7 @@
 #pragma once
 /// c10d::Work over unisono::Work.
 
+#include <ATen/ThreadLocalState.h>
 #include <ATen/core/ivalue.h>
 
 #include <atomic>
@@ -55,6 +56,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   std::shared_ptr<World> world_;
   std::shared_ptr<Health> health_;
   const Flights earlier_;
+  /// The mode of the thread that called (inference, gradients, ...): results are copied and callbacks run in it, whoever does that.
+  const at::ThreadLocalState caller_;
   Outcome outcome_;
 
   std::mutex mutex_;  // guards what follows, but for settled_

@@ -22,6 +22,9 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 CASES = [
     cases.many_at_once,
     cases.futures,
+    cases.futures_hold_what_nccls_do,
+    cases.results_come_in_the_callers_mode,
+    cases.messages_come_in_the_callers_mode,
     cases.futures_of_what_only_the_operation_holds,
     cases.callbacks_may_block,
     cases.dropped_work_goes_on,

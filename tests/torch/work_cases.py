@@ -61,14 +61,93 @@ def futures() -> None:
     assert x[0] == n and work.is_completed() and future.done()
     again = work.get_future().then(lambda f: f.value()[0] * 2).wait()
     assert again[5] == 2 * n
-    out = [torch.zeros(3) for _ in range(n)]
-    gathered = dist.all_gather(out, torch.full((3,), 1.0), async_op=True)
-    assert gathered is not None
-    lists = gathered.get_future().wait()
-    assert len(lists) == 1 and len(lists[0]) == n, lists
-    gathered.wait()
-    result = gathered.get_future_result().wait()
-    assert int(result) == 0, result
+    assert int(work.get_future_result().wait()) == 0
+
+
+def futures_hold_what_nccls_do() -> None:
+    """A list of the results; of all_gather a list with one tensor, all of them stacked (torch's quantization hooks)."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+
+    def value(work: Any) -> list[torch.Tensor]:
+        held: list[torch.Tensor] = work.get_future().wait()
+        assert isinstance(held, list) and all(isinstance(t, torch.Tensor) for t in held), held
+        return held
+
+    def is_(held: list[torch.Tensor], *results: torch.Tensor) -> None:
+        assert len(held) == len(results)
+        assert all(a.shape == b.shape and torch.equal(a, b) for a, b in zip(held, results, strict=True)), held
+
+    x = torch.full((2, 3), float(rank))
+    parts = [torch.zeros(2, 3) for _ in range(n)]
+    ranks = [torch.full((2, 3), float(r)) for r in range(n)]
+    is_(value(dist.all_gather(parts, x, async_op=True)), torch.stack(ranks))
+    adjoining = list(torch.zeros(n, 2, 3).unbind())
+    held = value(dist.all_gather(adjoining, x, async_op=True))
+    is_(held, torch.stack(ranks))
+    assert held[0].data_ptr() == adjoining[0].data_ptr()
+    with torch.inference_mode():
+        is_(value(dist.all_gather([torch.zeros(3, 2).t() for _ in range(n)], x, async_op=True)), torch.stack(ranks))
+    uneven = [torch.zeros(r + 1) for r in range(n)]
+    is_(value(dist.all_gather(uneven, torch.ones(rank + 1), async_op=True)), *(torch.ones(r + 1) for r in range(n)))
+    whole = torch.zeros(n * 2, 3)
+    is_(value(dist.all_gather_into_tensor(whole, x, async_op=True)), torch.cat(ranks))
+    is_(value(dist.gather(x, parts if rank == 0 else None, 0, async_op=True)), *(ranks if rank == 0 else []))
+    out = torch.zeros(2, 3)
+    is_(value(dist.scatter(out, ranks if rank == 0 else None, 0, async_op=True)), x)
+    is_(value(dist.reduce_scatter(out, [torch.ones(2, 3)] * n, async_op=True)), torch.full((2, 3), float(n)))
+    is_(value(dist.reduce_scatter_tensor(out, torch.ones(2 * n, 3), async_op=True)), torch.full((2, 3), float(n)))
+    is_(value(dist.all_to_all(parts, [x] * n, async_op=True)), *ranks)
+    is_(value(dist.all_to_all_single(whole, torch.cat([x] * n), async_op=True)), torch.cat(ranks))
+    is_(value(dist.broadcast(x.clone(), 1, async_op=True)), ranks[1])
+    is_(value(dist.reduce(torch.ones(4) * (rank == 0), 0, async_op=True)), torch.ones(4) * (rank == 0))
+    is_(value(dist.all_reduce(torch.ones(4), async_op=True)), torch.full((4,), float(n)))
+
+
+def results_come_in_the_callers_mode() -> None:
+    """Whoever copies them, and whoever runs callbacks: tensors of inference mode may be changed only in that mode."""
+    n = dist.get_world_size()
+    modes: list[tuple[bool, bool]] = []
+    another = threading.Event()
+
+    def change(future: Any) -> float:
+        modes.append((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
+        if threading.current_thread() is not threading.main_thread():
+            another.set()
+        return float(future.value()[0].mul_(2.0)[0, 0])
+
+    for _ in range(50):
+        with torch.inference_mode():
+            tensors = [torch.ones(600, 1000).t() for _ in range(3)]
+            works: list[Any] = [dist.all_reduce(t, async_op=True) for t in tensors]
+            doubled = works[2].get_future().then(change)
+        assert doubled.wait() == 2 * n
+        works[0].wait()
+        assert tensors[0][5, 5] == n
+        while not works[1].is_completed():
+            pass
+        assert works[1].exception() is None and tensors[1][5, 5] == n
+        with torch.no_grad():
+            plain = torch.ones(600, 1000).t()
+            waited = dist.all_reduce(plain, async_op=True).get_future().then(change)
+        assert waited.wait() == 2 * n
+    assert set(modes) == {(True, False), (False, False)}, set(modes)
+    assert another.is_set()  # else this has shown nothing
+
+
+def messages_come_in_the_callers_mode() -> None:
+    rank = dist.get_rank()
+    for _ in range(20):
+        with torch.inference_mode():
+            x = torch.full((600, 500), float(rank)).t()
+            if rank == 1:
+                work: Any = dist.isend(x.contiguous(), 0)
+            elif rank == 0:
+                work = dist.irecv(x, 1)
+            else:
+                continue
+        arrived = work.get_future().then(lambda f: float(f.value()[0][3, 3])).wait()
+        work.wait()
+        assert arrived == 1.0 and x[3, 3] == 1.0
 
 
 def futures_of_what_only_the_operation_holds() -> None:
