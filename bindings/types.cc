@@ -65,7 +65,8 @@ void register_types(nb::module_& m) {
   nb::enum_<ReduceOp>(
       m, "ReduceOp",
       "How elements are combined. Wherever one is expected its name does as well: op=\"max\".\n\n"
-      "avg is the sum divided once by the number of ranks, for floating types only; min and max propagate NaN\n"
+      "avg is the sum divided once by the number of ranks, not for bool; of integers the sum wraps as in sum, and the\n"
+      "quotient is truncated towards zero (-3 / 2 is -1), as NCCL does. min and max propagate NaN\n"
       "whichever rank holds it; band, bor and bxor are for integers and bool.")
       .value("sum", ReduceOp::sum)
       .value("avg", ReduceOp::avg)

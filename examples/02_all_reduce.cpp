@@ -57,9 +57,9 @@ int main() {
 
   // What makes no sense is an error before anything is sent.
   try {
-    world.all_reduce(std::span(&bits, 1), ReduceOp::avg);
-    expect(false, "the average of integers was computed");
+    world.all_reduce(std::span(x), ReduceOp::bor);
+    expect(false, "the bits of floats were combined");
   } catch (const unisono::InvalidArgument& error) {
-    if (world.rank() == 0) std::printf("%-24s%s\n", "avg of integers:", error.what());
+    if (world.rank() == 0) std::printf("%-24s%s\n", "bor of floats:", error.what());
   }
 }

@@ -44,10 +44,10 @@ assert np.array_equal(x, mine) or world.rank == n - 1
 
 # What makes no sense is an error before anything is sent.
 try:
-    world.all_reduce(bits, "avg")
+    world.all_reduce(x, "bor")
 except unisono.InvalidArgument as error:
     if world.rank == 0:
-        print(f"avg of integers:        {error}")
+        print(f"bor of floats:          {error}")
 else:
-    raise AssertionError("the average of integers was computed")
+    raise AssertionError("the bits of floats were combined")
 world.destroy()

@@ -84,8 +84,9 @@ Elements elements_to_reduce(at::ScalarType type, const c10d::ReduceOp& op, const
   const bool premultiplied = op.op_ == c10d::ReduceOp::PREMUL_SUM;
   TORCH_CHECK(supports(ours, *dtype) && (!premultiplied || is_floating(*dtype)), what, ": ", name_of_op(op),
               " is not defined for ", type,
-              ours == ReduceOp::avg || premultiplied ? "; use SUM and divide, or floating-point elements"
-                                                     : "; it is for integers and bool",
+              premultiplied           ? "; use SUM and multiply, or floating-point elements"
+              : ours == ReduceOp::avg ? "; convert it to numbers"
+                                      : "; it is for integers and bool",
               ". Nothing was sent");
   return {*dtype, 1};
 }

@@ -15,8 +15,9 @@ namespace unisono {
 enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean };
 inline constexpr int kDTypes = 13;
 
-/// Reduction operations. avg is sum divided once by the number of ranks, on floating types only. min and max
-/// propagate NaN whichever rank holds it. band, bor, bxor are for integers and boolean.
+/// Reduction operations. avg is sum divided once by the number of ranks, not for boolean; of integers the sum wraps as
+/// in sum, and the quotient is truncated towards zero (-3 / 2 is -1), as NCCL does. min and max propagate NaN whichever
+/// rank holds it. band, bor, bxor are for integers and boolean.
 enum class ReduceOp : std::uint8_t { sum, avg, product, min, max, band, bor, bxor };
 inline constexpr int kReduceOps = 8;
 
@@ -144,11 +145,11 @@ constexpr DType dtype_of<bool>() noexcept {
   return DType::boolean;
 }
 
-/// Whether `op` means something for `dtype` (avg of integers and band of floats do not).
+/// Whether `op` means something for `dtype` (avg of boolean and band of floats do not).
 constexpr bool supports(ReduceOp op, DType dtype) noexcept {
   switch (op) {
     case ReduceOp::avg:
-      return is_floating(dtype);
+      return dtype != DType::boolean;
     case ReduceOp::band:
     case ReduceOp::bor:
     case ReduceOp::bxor:

@@ -18,7 +18,8 @@ class ReduceOp(enum.Enum):
     """
     How elements are combined. Wherever one is expected its name does as well: op="max".
 
-    avg is the sum divided once by the number of ranks, for floating types only; min and max propagate NaN
+    avg is the sum divided once by the number of ranks, not for bool; of integers the sum wraps as in sum, and the
+    quotient is truncated towards zero (-3 / 2 is -1), as NCCL does. min and max propagate NaN
     whichever rank holds it; band, bor and bxor are for integers and bool.
     """
 

@@ -136,10 +136,10 @@ void validate(const Call& call, int rank, int size, const std::string& group) {
   if (rooted(call.collective) && (call.root < 0 || call.root >= size))
     refuse(call, group, fmt::format("root {} is out of range: the group has ranks 0 to {}", call.root, size - 1));
   if (reduces(call.collective) && !supports(call.op, call.dtype))
-    refuse(call, group,
-           fmt::format("{} is not defined for {}{}", name_of(call.op), name_of(call.dtype),
-                       call.op == ReduceOp::avg ? "; use sum and divide, or floating-point elements"
-                                                : "; it is for integers and bool"));
+    refuse(
+        call, group,
+        fmt::format("{} is not defined for {}{}", name_of(call.op), name_of(call.dtype),
+                    call.op == ReduceOp::avg ? "; convert the elements to numbers" : "; it is for integers and bool"));
   Area in, out;
   areas(call, rank, size, group, in, out);
   if (in.bytes > 0 && in.begin == nullptr)

@@ -15,9 +15,8 @@ namespace unisono::kernels {
 ///
 /// The fold goes from left to right for every element, so the bits do not depend on count, alignment or processor. f16
 /// and bf16 are widened to f32 once, folded there, divided there, and rounded (to nearest even) once.
-/// - avg folds as sum. Sums and averages of floating types are divided by `divisor` where it is greater than 1; all
-/// else
-///   ignores it. The division is a true one.
+/// - avg folds as sum. Sums and averages of floating types are divided by `divisor` where it is greater than 1, and so
+///   are averages of integers, whose quotient is truncated towards zero; all else ignores it. The division is a true one.
 /// - min and max are IEEE 754-2019 minimum and maximum: they propagate NaN and order -0 before +0.
 /// - A result that is NaN is always the positive quiet NaN without payload, whatever op and k: which payload survives
 /// an

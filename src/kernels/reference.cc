@@ -90,7 +90,7 @@ T combine(T a, T b) {
   } else {  // as unsigned 64-bit numbers, which wrap and whose lower bits are right for every width and sign
     const auto x = static_cast<std::uint64_t>(static_cast<std::int64_t>(a));
     const auto y = static_cast<std::uint64_t>(static_cast<std::int64_t>(b));
-    if constexpr (op == ReduceOp::sum) return static_cast<T>(x + y);
+    if constexpr (op == ReduceOp::sum || op == ReduceOp::avg) return static_cast<T>(x + y);
     if constexpr (op == ReduceOp::product) return static_cast<T>(x * y);
     if constexpr (op == ReduceOp::band) return static_cast<T>(x & y);
     if constexpr (op == ReduceOp::bor) return static_cast<T>(x | y);
@@ -104,6 +104,9 @@ T finish(T value, std::int32_t divisor) {
     if constexpr (op == ReduceOp::sum || op == ReduceOp::avg)
       if (divisor > 1) value /= static_cast<T>(divisor);
     if (std::isnan(value)) return std::numeric_limits<T>::quiet_NaN();  // the one NaN, see kernels.h
+  } else if constexpr (op == ReduceOp::avg && std::is_integral_v<T>) {
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;  // an i8 holds no 200
+    if (divisor > 1) return static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
   }
   return value;
 }

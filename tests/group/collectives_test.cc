@@ -54,6 +54,33 @@ TEST_P(Collectives, AverageDividesOnce) {
   });
 }
 
+/// Each algorithm divides the whole sum once: quotients of partial sums would be truncated more than once.
+TEST_P(Collectives, AverageOfIntegersTruncatesTheWholeSum) {
+  spawn_threads(GetParam(), [](Group world) {
+    const auto average_of = [&]<class T>(T) {
+      const T n = static_cast<T>(world.size());
+      for (const std::int64_t count : {1, 7, 5000, 200000}) {
+        const auto size = static_cast<std::size_t>(count);
+        std::vector<T> x(size), all(size * static_cast<std::size_t>(world.size())), part(size), root(size);
+        T sum = 0;
+        for (int r = 0; r < world.size(); r++) sum = static_cast<T>(sum + static_cast<T>(2 - 3 * r));
+        const T mine = static_cast<T>(2 - 3 * world.rank()), expected = static_cast<T>(sum / n);
+        std::fill(x.begin(), x.end(), mine);
+        std::fill(all.begin(), all.end(), mine);
+        world.reduce(std::span<const T>(x), std::span(root), world.size() - 1, ReduceOp::avg);
+        world.reduce_scatter(std::span<const T>(all), std::span(part), ReduceOp::avg);
+        world.all_reduce(std::span(x), ReduceOp::avg);
+        for (std::size_t i = 0; i < size; i++) {
+          ASSERT_EQ(+x[i], +expected);
+          ASSERT_EQ(+part[i], +expected);
+          if (world.rank() == world.size() - 1) ASSERT_EQ(+root[i], +expected);
+        }
+      }
+    };
+    average_of(std::int8_t{}), average_of(std::int32_t{}), average_of(std::int64_t{}), average_of(std::uint16_t{});
+  });
+}
+
 TEST_P(Collectives, MinMaxPropagateNaNFromAnyRank) {
   spawn_threads(GetParam(), [](Group world) {
     for (int holder = 0; holder < world.size(); holder++)

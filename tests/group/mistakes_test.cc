@@ -189,7 +189,8 @@ TEST(Mistakes, BadArgumentsAreRefusedBeforeAnythingIsSent) {
     EXPECT_TRUE(has(with([](Call& c) { c.output = nullptr; }), "output is null"));
     EXPECT_TRUE(has(with([&](Call& c) { c.output = x.data() + 1; }), "overlap"));
     EXPECT_TRUE(has(with([](Call& c) { c.op = ReduceOp::band; }), "band is not defined for f32"));
-    EXPECT_TRUE(has(with([](Call& c) { c.op = ReduceOp::avg, c.dtype = DType::i32; }), "avg is not defined for i32"));
+    EXPECT_TRUE(
+        has(with([](Call& c) { c.op = ReduceOp::avg, c.dtype = DType::boolean; }), "avg is not defined for bool"));
     EXPECT_TRUE(has(with([](Call& c) { c.collective = Collective::broadcast, c.root = 2; }), "root 2 is out of range"));
     EXPECT_TRUE(has(with([](Call& c) { c.options.algorithm = "magic"; }), "no algorithm \"magic\""));
     const std::vector<std::int64_t> wrong{1, 2, 3}, negative{1, -2};

@@ -42,7 +42,19 @@ TEST(Reference, DividesTrulyAndOnce) {
   EXPECT_EQ(f32(ReduceOp::sum, {10.0f}, 7), 10.0f / 7.0f);
   EXPECT_EQ(f32(ReduceOp::avg, {10.0f}, 1), 10.0f);
   EXPECT_EQ(f32(ReduceOp::max, {10.0f}, 7), 10.0f) << "only sums are divided";
-  EXPECT_EQ(fold<std::int32_t>(DType::i32, ReduceOp::sum, {10}, 7), 10) << "integers are not divided";
+  EXPECT_EQ(fold<std::int32_t>(DType::i32, ReduceOp::sum, {10}, 7), 10) << "sums of integers are not divided";
+}
+
+TEST(Reference, AveragesOfIntegersAreTruncated) {
+  EXPECT_EQ(fold<std::int32_t>(DType::i32, ReduceOp::avg, {-1, -2}, 2), -1);
+  EXPECT_EQ(fold<std::int32_t>(DType::i32, ReduceOp::avg, {1, 2}, 2), 1);
+  EXPECT_EQ(fold<std::int32_t>(DType::i32, ReduceOp::avg, {1, 2}, 1), 3) << "a partial sum";
+  EXPECT_EQ(fold<std::int64_t>(DType::i64, ReduceOp::avg, {INT64_MIN, 0, 0}, 3), INT64_MIN / 3);
+  EXPECT_EQ(fold<std::uint64_t>(DType::u64, ReduceOp::avg, {UINT64_MAX, 0}, 2), UINT64_MAX / 2);
+  EXPECT_EQ(fold<std::int8_t>(DType::i8, ReduceOp::avg, {100, 100}, 2), -28) << "the sum wraps";
+  EXPECT_EQ(fold<std::int8_t>(DType::i8, ReduceOp::avg, {-128}, 128), -1) << "128 is no i8";
+  EXPECT_EQ(fold<std::int8_t>(DType::i8, ReduceOp::avg, {127}, 200), 0);
+  EXPECT_EQ(fold<std::uint8_t>(DType::u8, ReduceOp::avg, {255}, 256), 0);
 }
 
 TEST(Reference, ResultsHaveOneNan) {

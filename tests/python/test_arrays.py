@@ -134,7 +134,7 @@ REFUSED: dict[str, tuple[Callable[[Group], object], str]] = {
     ),
     "no such op": (lambda w: w.all_reduce(np.zeros(3), "mean"), "op 'mean' is not one of sum, avg, product"),
     "op is a number": (lambda w: w.all_reduce(np.zeros(3), 3), "all_reduce: op is a int"),
-    "avg of integers": (lambda w: w.all_reduce(np.zeros(3, int), "avg"), "avg.*i64"),
+    "avg of bool": (lambda w: w.all_reduce(np.zeros(3, bool), "avg"), "avg.*bool"),
     "band of floats": (lambda w: w.reduce(np.zeros(3), op="band"), "band.*f64"),
     "no such algorithm": (lambda w: w.all_reduce(np.zeros(3), algorithm="magic"), "magic"),
     "algorithm is a number": (lambda w: w.all_reduce(np.zeros(3), algorithm=3), "algorithm is a int"),

@@ -98,8 +98,9 @@ def barriers() -> str:
     return refused(unisono.torch.monitored_barrier)
 
 
-def integers_have_no_average() -> str:
-    return refused(dist.all_reduce, torch.ones(3, dtype=torch.int64), op=dist.ReduceOp.AVG)
+def average_of_integers() -> tuple[str, list[int]]:
+    x = torch.tensor([3, -3, 1]) * (dist.get_rank() + 1)
+    return refused(dist.all_reduce, x, op=dist.ReduceOp.AVG), x.tolist()
 
 
 def transport() -> str:

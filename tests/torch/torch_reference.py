@@ -29,7 +29,7 @@ def ops(dtype: torch.dtype) -> list[str]:
         return [*COMMON, "AVG", "PREMUL_SUM"]
     if dtype in COMPLEX:
         return ["SUM", "AVG", "PREMUL_SUM"]
-    return [*COMMON, *BITS]
+    return [*COMMON, *BITS] if dtype == torch.bool else [*COMMON, *BITS, "AVG"]
 
 
 def reduce_op(name: str) -> Any:
@@ -63,6 +63,8 @@ def reduced(name: str, inputs: list[torch.Tensor]) -> torch.Tensor:
     if dtype == torch.bool:
         logical = {"SUM": torch.logical_or, "MAX": torch.logical_or, "BOR": torch.logical_or, "BXOR": torch.logical_xor}
         return functools.reduce(logical.get(name, torch.logical_and), inputs)
+    if name == "AVG" and not dtype.is_floating_point and not dtype.is_complex:
+        return torch.div(sum(parts[1:], parts[0]), len(parts), rounding_mode="trunc").to(dtype)
     if name == "AVG":
         return (sum(parts[1:], parts[0]) / len(parts)).to(dtype)
     if name == "PREMUL_SUM":
@@ -89,7 +91,7 @@ def same(actual: torch.Tensor, expected: torch.Tensor, *what: object) -> None:
 
 def close(actual: torch.Tensor, expected: torch.Tensor, *what: object) -> None:
     """Fail unless they are equal, or for a mean (which has one rounding) next to each other."""
-    if "AVG" not in what:
+    if "AVG" not in what or not (expected.dtype.is_floating_point or expected.dtype.is_complex):
         return same(actual, expected, *what)
     torch.testing.assert_close(wide(actual), wide(expected), rtol=4e-3 if actual.itemsize == 2 else 1e-6, atol=0)
     return None

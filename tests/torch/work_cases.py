@@ -323,7 +323,7 @@ def refusals() -> None:
     rank, n = dist.get_rank(), dist.get_world_size()
     world = dist.distributed_c10d._get_default_group()
     i = torch.ones(3, dtype=torch.int32)
-    _raises(lambda: dist.all_reduce(i, dist.ReduceOp.AVG), "AVG is not defined for Int", "Nothing was sent")
+    _raises(lambda: dist.all_reduce(i > 0, dist.ReduceOp.AVG), "AVG is not defined for Bool", "Nothing was sent")
     _raises(lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BAND), "BAND is not defined for Float")
     _raises(lambda: world.allreduce([torch.ones(3, dtype=torch.complex64)],
                                     _options(dist.ReduceOp.MAX)), "MAX is not defined for complex")  # fmt: skip

@@ -2,6 +2,7 @@
 // beside kernels.h). Everything but the table has internal linkage, and no header with shared inline functions is
 // included: table.h says why.
 
+#include "kernels/unit/average.h"
 #include "kernels/unit/copies.h"
 #include "kernels/unit/elements.h"
 #include "kernels/unit/fold.h"
@@ -25,7 +26,7 @@ using D = Plain<double>;
 }  // namespace
 
 /// Rows: sum avg product min max band bor bxor. Columns: f16 bf16 f32 f64, i8-i64, u8-u64, bool. Where the sign does
-/// not matter signed types use the unsigned kernels, which wrap.
+/// not matter signed types use the unsigned kernels, which wrap. Partial sums of averages (divisor 1) are sums.
 extern const unit::Table kTable;
 #define UNISONO_INTEGERS(OP) reduce<N8, OP>, reduce<N16, OP>, reduce<N32, OP>, reduce<N64, OP>
 // NOLINTBEGIN(bugprone-macro-parentheses): it names a type
@@ -36,7 +37,9 @@ const unit::Table kTable = {
     {
         {reduce_sum<F16>, reduce_sum<Bf16>, reduce_sum<F>, reduce_sum<D>, UNISONO_INTEGERS(Sum<Integers>),
          UNISONO_INTEGERS(Sum<Integers>), reduce<Bool, Logical<Or>>},
-        {reduce_sum<F16>, reduce_sum<Bf16>, reduce_sum<F>, reduce_sum<D>},
+        {reduce_sum<F16>, reduce_sum<Bf16>, reduce_sum<F>, reduce_sum<D>, reduce_average<int8_t>,
+         reduce_average<int16_t>, reduce_average<int32_t>, reduce_average<int64_t>, reduce_average<uint8_t>,
+         reduce_average<uint16_t>, reduce_average<uint32_t>, reduce_average<uint64_t>},
         {reduce<F16, Product<Floats>>, reduce<Bf16, Product<Floats>>, reduce<F, Product<Floats>>,
          reduce<D, Product<Floats>>, UNISONO_INTEGERS(Product<Integers>), UNISONO_INTEGERS(Product<Integers>),
          reduce<Bool, Logical<And>>},

@@ -13,9 +13,9 @@ from train import data
 
 
 class Regression(LightningModule):  # type: ignore[misc, unused-ignore]
-    """A small net; the loss of each epoch is a sum over all ranks.
+    """A small net; the loss of each epoch is a mean over all ranks.
 
-    For a mean Lightning asks for the AVG of an int64, except where the back end's name is "gloo"; unisono has none.
+    For it Lightning asks for the AVG of an int64, too, except where the back end's name is "gloo".
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Regression(LightningModule):  # type: ignore[misc, unused-ignore]
 
     def training_step(self, batch: tuple[torch.Tensor, torch.Tensor], _: int) -> torch.Tensor:
         loss = torch.nn.functional.mse_loss(self.net(batch[0]), batch[1])
-        self.log("loss", loss, on_step=False, on_epoch=True, sync_dist=True, reduce_fx="sum")
+        self.log("loss", loss, on_step=False, on_epoch=True, sync_dist=True)
         return loss
 
     def on_train_epoch_end(self) -> None:
