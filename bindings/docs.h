@@ -111,6 +111,7 @@ inline constexpr const char* kEmpty = R"(Return a new NumPy array in memory that
 As numpy.empty: its contents are not defined. Collectives whose arrays, or views of them, are such memory on
 all ranks copy nothing on the way: on large arrays they are about twice as fast as on others. Where ranks do
 not share memory it is an ordinary array. The memory lives as long as anything refers to it, the group or not.
+Children of fork() have a copy of their own, as of what is registered.
 
 shape: an integer or a sequence of them. dtype: anything that numpy.dtype takes, without Python objects.
 Not a collective: any rank at any time. Raises SystemError when there is no more memory.)";
@@ -134,8 +135,9 @@ kept alive as long.
 
 array: any contiguous, writable one with the buffer protocol or DLPack, in ordinary memory. No operation may be
 using it, and no thread write to it, during the call. Do not resize its memory while it is registered.
-A child of fork() gets its own copy, as ever, but at once: os.fork() takes as long as copying what is
-registered. Where ranks do not share memory nothing happens. Not a collective: any rank at any time.
+Children of fork() have a copy of their own, as ever; os.fork() makes one for all of them, and takes as long as
+copying or comparing what is registered. Where ranks do not share memory nothing happens.
+Not a collective: any rank at any time.
 Raises InvalidArgument for other kinds of memory (mapped files, shared or read-only memory, what is registered
 already), SystemError when there is no more shared memory.)";
 

@@ -6,9 +6,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
-#include <pthread.h>
-
-#include <atomic>
 
 #include "docs.h"
 #include "interrupt.h"
@@ -16,22 +13,10 @@
 #include "registration.h"
 
 namespace unisono::python {
-namespace {
 
-// How often this process is a fork of the one that loaded the module: asked at every call, so a counter rather than
-// getpid().
-std::atomic<unsigned> fork_generation{0};
-
-}  // namespace
-
-GroupState::GroupState(Group g) : group(std::move(g)), generation(fork_generation) {}
+GroupState::GroupState(Group g) : group(std::move(g)) {}
 
 GroupState::~GroupState() {
-  if (generation != fork_generation) {  // the connections and the memory in use belong to the parent: leave them alone
-    new Group(std::move(group));
-    for (auto& [work, operation] : unwatched) operation.release();
-    return;
-  }
   const nb::gil_scoped_release release;
   group = Group();  // finishes what is in flight
   for (auto& [work, operation] : unwatched) {
@@ -55,14 +40,8 @@ void GroupState::sweep() noexcept {
   std::erase_if(unwatched, [](const auto& entry) { return entry.first.done(); });
 }
 
-const Group& PyGroup::get(const char* operation) const {
-  if (state_->generation != fork_generation)
-    refuse(operation, ": this group was made by the parent of this process; after a fork only the parent can use it");
-  return state_->group;
-}
-
 std::shared_ptr<PyRegistration> PyGroup::register_array(nb::handle array) {
-  const Group& group = get("register");
+  const Group& group = state_->group;
   if (destroyed()) refuse("register: group \"", group.name(), "\" was destroyed");
   auto made = std::make_shared<PyRegistration>(group, array);
   std::erase_if(state_->registrations, [](const auto& r) { return r->released(); });
@@ -71,14 +50,14 @@ std::shared_ptr<PyRegistration> PyGroup::register_array(nb::handle array) {
 }
 
 bool PyGroup::shares(nb::handle array) const {
-  const Group& group = get("shares");
+  const Group& group = state_->group;
   Array memory;
   memory.import(array, Access::read, Elements::bytes, "shares", "array");
   return !memory.staged() && group.shares(memory.data(), static_cast<std::size_t>(memory.count()));
 }
 
 void PyGroup::destroy() {
-  if (state_->destroyed || state_->generation != fork_generation) return;
+  if (state_->destroyed || !state_->group.made_here()) return;
   state_->destroyed = true;
   run_interruptibly([group = state_->group]() mutable {
     group.destroy();
@@ -93,21 +72,20 @@ namespace {
 PyGroup subgroup(const PyGroup& self, const std::vector<int>& ranks, nb::handle timeout) {
   Options options;
   options.timeout = parse_timeout(timeout, "subgroup");
-  return PyGroup(
-      run_interruptibly([group = self.get("subgroup"), ranks, options] { return group.subgroup(ranks, options); }));
+  return PyGroup(run_interruptibly([group = self.handle(), ranks, options] { return group.subgroup(ranks, options); }));
 }
 
 std::optional<PyGroup> split(const PyGroup& self, int colour, int key, nb::handle timeout) {
   Options options;
   options.timeout = parse_timeout(timeout, "split");
-  Group group = run_interruptibly(
-      [group = self.get("split"), colour, key, options] { return group.split(colour, key, options); });
+  Group group =
+      run_interruptibly([group = self.handle(), colour, key, options] { return group.split(colour, key, options); });
   if (!group) return std::nullopt;
   return PyGroup(std::move(group));
 }
 
 void abort(const PyGroup& self, const std::string& reason) {
-  const Group& group = self.get("abort");
+  const Group& group = self.handle();
   if (self.destroyed()) refuse("abort: group \"", group.name(), "\" was destroyed");
   const nb::gil_scoped_release release;
   group.abort(reason);
@@ -126,7 +104,7 @@ nb::object empty(const PyGroup& self, nb::handle shape, nb::handle dtype) {
     if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes))
       refuse("empty: so many elements overflow 64 bits");
   }
-  auto buffer = std::make_unique<Buffer>(self.get("empty").allocate(bytes));
+  auto buffer = std::make_unique<Buffer>(self.handle().allocate(bytes));
   std::byte* data = buffer->data();
   const nb::capsule owner(buffer.release(), [](void* p) noexcept { delete static_cast<Buffer*>(p); });
   nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>> memory(data, {bytes}, owner);
@@ -142,7 +120,7 @@ std::string repr(const PyGroup& self) {
 
 /// Leaving a with statement: destroy, or abort when it was left by an exception, so that the other ranks need not wait.
 void exit(PyGroup& self, nb::handle type, nb::handle value, nb::handle) {
-  if (type.is_none() || self.destroyed()) return self.destroy();
+  if (type.is_none() || self.destroyed() || !self.handle().made_here()) return self.destroy();
   const std::string what = text_of(type.attr("__name__")) + ": " + text_of(value);
   abort(self, "rank " + std::to_string(self.handle().rank()) + " left with " + what);
   self.destroy();
@@ -195,8 +173,6 @@ nb::list spawn_threads(int size, nb::callable fn, std::optional<Config> given) {
 
 void register_group(nb::module_& m) {
   using namespace nb::literals;
-  pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1); });
-
   nb::class_<PyGroup> cls(m, "Group",
                           "Ranks that do things together. All ranks call its collectives in the same order.\n\n"
                           "Any thread may use it. Every blocking call ends: with success, or with an exception that "
@@ -224,7 +200,11 @@ void register_group(nb::module_& m) {
       .def_prop_ro(
           "sequence_number", [](const PyGroup& self) { return self.handle().sequence_number(); },
           "Collectives started so far.")
-      .def_prop_ro("destroyed", &PyGroup::destroyed, "Whether destroy() was called here.");
+      .def_prop_ro("destroyed", &PyGroup::destroyed, "Whether destroy() was called here.")
+      .def_prop_ro(
+          "made_here", [](const PyGroup& self) { return self.handle().made_here(); },
+          "False in a forked child of the process that made the group: there it can only be looked at, and every call\n"
+          "raises InvalidArgument.");
   register_collectives(cls);
   register_point_to_point(cls);
   cls.def("empty", &empty, "shape"_a, "dtype"_a = "float32",

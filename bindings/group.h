@@ -26,7 +26,6 @@ struct GroupState {
 
   Group group;
   bool destroyed = false;
-  unsigned generation;  ///< of processes: a child of fork() has another one
   std::vector<std::pair<Work, std::unique_ptr<Operation>>> unwatched;
   std::vector<std::shared_ptr<PyRegistration>> registrations;
 };
@@ -35,8 +34,6 @@ class PyGroup {
  public:
   explicit PyGroup(Group group) : state_(std::make_shared<GroupState>(std::move(group))) {}
 
-  /// The group, for an operation. Throws InvalidArgument in a child of fork(): the connections belong to the parent.
-  const Group& get(const char* operation) const;
   const Group& handle() const noexcept { return state_->group; }
   const std::shared_ptr<GroupState>& state() const noexcept { return state_; }
 

@@ -8,7 +8,7 @@
 namespace unisono::python {
 
 Operation::Operation(const PyGroup& group_, const char* name_, nb::handle timeout, nb::handle algorithm_)
-    : group(group_.get(name_)), name(name_), ranks(group.size()) {
+    : group(group_.handle()), name(name_), ranks(group.size()) {
   call.options.timeout = parse_timeout(timeout, name);
   call.options.interrupted = &interrupted;
   if (algorithm_.is_none()) return;

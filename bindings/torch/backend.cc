@@ -106,6 +106,7 @@ void Backend::abort_because(const std::string& reason) {
 }
 
 void Backend::shutdown() {
+  if (!world_->made_here()) return;  // a forked child: the parent's group goes on
   try {
     if (options_->global_ranks_in_group.empty()) worlds_->retire(world_);
     group_->destroy();
@@ -133,6 +134,15 @@ Duration Backend::limit(milliseconds timeout) const {
 }
 
 std::string Backend::describe(const char* title) const { return title + where_; }
+
+void Backend::check_process(const char* title) const {
+  if (group_->made_here()) return;
+  try {
+    group_->barrier();  // throws, and says whose it is
+  } catch (const Error&) {
+    rethrow_translated(describe(title));
+  }
+}
 
 void Backend::check_root(std::int64_t root, const char* what) const {
   TORCH_CHECK(root >= 0 && root < size_, what, ": root ", root, " is out of range: the group has ranks 0 to ",
@@ -181,6 +191,7 @@ void Backend::begin_on_memory(Operation& o, std::pair<bool, bool> reached) {
 }
 
 Backend::WorkPtr Backend::launch(Operation&& operation, bool async, milliseconds timeout) {
+  check_process(operation.title);
   sequence_.fetch_add(1, std::memory_order_relaxed);
   Recording recording = Recording::begin(operation.title, operation.inputs);
   operation.call.options.timeout = limit(timeout);

@@ -113,6 +113,8 @@ class Backend final : public c10d::Backend {
   /// "unisono:all_reduce on group "3" (global ranks 0, 2)".
   std::string describe(const char* title) const;
   void check_root(std::int64_t root, const char* what) const;
+  /// Throws in a forked child, where this group, and its locks, are the parent's.
+  void check_process(const char* title) const;
   /// Checks of what the root alone was given. When one fails the group is aborted: the others wait for the root already, and hear why.
   void at_root(const char* title, const std::function<void()>& checks);
 

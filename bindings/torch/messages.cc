@@ -31,6 +31,7 @@ void check_message(const std::vector<at::Tensor>& tensors, int tag, const char* 
 
 Backend::WorkPtr Backend::message(Operation o, int peer,
                                   const std::function<unisono::Work(const unisono::Options&)>& begin) {
+  check_process(o.title);
   Recording recording = Recording::begin(o.title, o.outcome.tensors.front());
   const std::string what = describe(o.title);
   const std::uint64_t record = note(o, c10d::kUnsetTimeout, peer);

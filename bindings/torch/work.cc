@@ -81,6 +81,11 @@ void Flight::watch() {
 void Flight::let_go(std::shared_ptr<Flight> flight) {
   if (!flight || flight->settled_.load(std::memory_order_acquire)) return;
   Flight& f = *flight;
+  if (!f.world_
+           ->made_here()) {  // a forked child: nobody there can end the operation, or unlock what another thread held
+    new std::shared_ptr<Flight>(std::move(flight));
+    return;
+  }
   const std::lock_guard lock(f.mutex_);
   if (f.work_.done()) return;
   f.watch();

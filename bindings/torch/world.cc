@@ -47,10 +47,16 @@ std::shared_ptr<World> make_world(TorchStore& store, int rank, int size, Duratio
     config.secret = agree_on_secret(store, rank, config.init_timeout);
     LOG(INFO) << "unisono: no secret is configured; rank 0 made one and handed it out through torch's store";
   }
-  return std::make_shared<World>(std::move(config));
+  return World::create(std::move(config));
 }
 
 }  // namespace
+
+std::shared_ptr<World> World::create(Config config) {
+  return {new World(std::move(config)), [](World* world) {
+            if (world->made_here()) delete world;
+          }};
+}
 
 void World::expect() {
   const std::lock_guard lock(mutex_);
@@ -81,7 +87,7 @@ std::shared_ptr<World> Worlds::found(TorchStore& store, int rank, int size, Dura
 std::shared_ptr<World> Worlds::share(TorchStore& store, int rank, int size, Duration timeout) {
   {
     const std::lock_guard lock(mutex_);
-    if (auto world = current_.lock()) return world;
+    if (auto world = current_.lock(); world && world->made_here()) return world;
   }
   auto world = make_world(store, rank, size, timeout);
   const std::lock_guard lock(mutex_);
@@ -109,10 +115,11 @@ void Worlds::leave(const std::optional<std::string>& reason) noexcept {
     worlds.swap(worlds_);
   }
   for (const auto& weak : worlds)
-    if (const auto world = weak.lock()) world->leave(reason ? Duration{} : std::chrono::seconds(5));
+    if (const auto world = weak.lock(); world && world->made_here())
+      world->leave(reason ? Duration{} : std::chrono::seconds(5));
   for (const auto& weak : groups) try {
       const auto group = weak.lock();
-      if (!group || !*group) continue;
+      if (!group || !*group || !group->made_here()) continue;
       if (reason) group->abort(*reason);
       *group = Group();       // the last handle: leaves, with patience for what is in flight
     } catch (const Error&) {  // destroyed or failed before: there is nobody to tell

@@ -24,10 +24,14 @@ namespace unisono::torch_backend {
 /// begun there: freeing a tensor may need Python, which ends threads that come to it too late. Thread-safety: any thread.
 class World {
  public:
+  /// Its end does nothing in a forked child: threads and connections are the parent's.
+  static std::shared_ptr<World> create(Config config);
   explicit World(Config config) : context(std::move(config)) {}
   /// Somebody wants to run something later: finished() must follow.
   void expect();
   void finished() noexcept;
+  /// False in a forked child of the process in which it was made.
+  bool made_here() const noexcept { return context.made_here(); }
   /// Whether leave() was called.
   bool left() const noexcept { return left_.load(std::memory_order_acquire); }
   /// Wait until nothing is expected, `patience` at most, and begin nothing more.

@@ -17,13 +17,13 @@ class Allocation;
 /// the buffers of all ranks that need be are such memory, ranks on one host read and write them directly. Elsewhere it is
 /// ordinary memory, so a program need not ask.
 ///
-/// At least 64-byte aligned, from 4 KiB up page-aligned, from 2 MiB up on huge pages where the system has them. Contents are
-/// not defined at first. May outlive its group and context. After fork() a child shares it with its parent: what one writes the
-/// other sees; only the parent gives it back.
+/// Page-aligned, from 2 MiB up on huge pages where the system has them. Contents are
+/// not defined at first. May outlive its group and context. After fork() a child has a copy of its own (as of memory that is registered:
+/// registration.hpp); only the parent gives the memory back.
 ///
-/// When a collective fails, no other rank touches its buffers after the call has thrown, but for one case: a rank that neither
-/// notices the failure nor dies within a second (because it is stopped, say) may still write to a Buffer that took part until it
-/// runs again. The log then says so; such a Buffer's memory is not used for another before that rank has noticed.
+/// When a collective fails, no other rank touches its buffers after the call has thrown. Where a rank neither notices the failure nor dies
+/// within a second (because it is stopped, say), a Buffer that took part gets other pages with the same contents at the same address: it is
+/// ordinary memory from then on (shared() is false), and the log says so.
 ///
 /// Thread-safety: different Buffers from any thread; one Buffer as any value.
 class UNISONO_API Buffer {
@@ -37,7 +37,7 @@ class UNISONO_API Buffer {
 
   std::byte* data() const noexcept;
   std::size_t size() const noexcept;  ///< in bytes, as asked for
-  /// Whether other ranks on this host can reach it; false where shared memory is not used (UNISONO_TRANSPORT=tcp).
+  /// Whether other ranks on this host can reach it; false where shared memory is not used (UNISONO_TRANSPORT=tcp), and after the failure above.
   bool shared() const noexcept;
   /// As elements of T; a rest too small for one is left out.
   template <class T>

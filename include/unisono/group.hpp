@@ -4,6 +4,10 @@
 /// A Group is a handle: copies refer to the same group. Thread-safety: a group may be used from any thread; all ranks must
 /// call its collectives in the same order. Every blocking call ends: with success, or with an exception that names the
 /// rank. A blocking call makes progress in the caller's thread; asynchronous calls are carried by one thread a process.
+///
+/// Group, Context and Work belong to the process that made them. In a forked child their calls throw InvalidArgument, but for those
+/// that only look (rank(), size(), name(), ...), and destroy() and the destructors do nothing there: the parent's group goes on. A
+/// child can make a Context and groups of its own.
 
 #include <chrono>
 #include <concepts>
@@ -90,7 +94,7 @@ class UNISONO_API Work {
   /// Wait until it is done; throws what went wrong. With a timeout: throws Timeout when it passes, the operation goes on.
   void wait() const;
   void wait(Duration timeout) const;
-  /// Never blocks; looks for a short message that has come meanwhile.
+  /// Never blocks; looks for a short message that has come meanwhile. True in a forked child, where error() says why.
   bool done() const noexcept;
   /// The error as an exception pointer, when it is done and failed.
   std::exception_ptr error() const noexcept;
@@ -162,6 +166,8 @@ class UNISONO_API Group {
   /// handle's destructor otherwise.
   void destroy();
   explicit operator bool() const noexcept { return impl_ != nullptr; }
+  /// False in a forked child of the process in which the group was made: it can only be looked at there.
+  bool made_here() const noexcept;
 
   // --- typed --------------------------------------------------------------------------------------------------------
   template <class T>
@@ -273,6 +279,8 @@ class UNISONO_API Context {
   /// As Group::register_buffer; for all groups of this context.
   [[nodiscard]] Registration register_buffer(void* data, std::size_t bytes) const;
   const Config& config() const;
+  /// As Group::made_here.
+  bool made_here() const noexcept;
   /// Whether this process's threads may run on one NUMA node only, or the host has no more: otherwise its memory may lie on several, and what it
   /// registers comes to lie on one.
   bool on_one_node() const;

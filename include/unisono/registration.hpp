@@ -21,7 +21,9 @@ class RegistrationImpl;
 /// - It is released before it is freed, unmapped or resized. (When that is forgotten, release leaves alone what is not the registered
 ///   memory any more. Collectives on what lies at its address next notice from Linux 6.11 on; before, they give wrong results.)
 /// - It is not memory that a device reads or writes (cudaHostRegister, RDMA): the device would go on with the pages that were exchanged.
-/// - fork(): the child gets a private copy, as of all its parent's memory, but at once: fork() then takes as long as copying it does. Children
+/// - fork(): the child has pages of its own, as of all its parent's memory. For that fork() makes one copy, which takes as long as copying does, and which all
+///   children share until they write: those that are made before the contents change, too. It is freed when the last of them has ended and the parent begins
+///   another operation. Without memory for it the child says so, and is ended by SIGSEGV where it touches what was registered. Children
 ///   that only exec (posix_spawn, system, vfork) copy nothing. Children that were made around the C library (the bare system call) share it.
 /// - Registering takes as long as about six copies of it, releasing three, and both need room for a second one meanwhile: it is for memory
 ///   that is used often.
@@ -45,7 +47,7 @@ class UNISONO_API Registration {
   std::byte* data() const noexcept;
   std::size_t size() const noexcept;  ///< in bytes, as given
   /// Whether other ranks on this host can reach it; false where shared memory is not used (UNISONO_TRANSPORT=tcp), and for memory that
-  /// covers no whole page. Such memory works as ever.
+  /// covers no whole page, and after a collective whose failure not all ranks have noticed (buffer.hpp). Such memory works as ever.
   bool shared() const noexcept;
   explicit operator bool() const noexcept { return impl_ != nullptr; }
 

@@ -19,7 +19,7 @@ using Bytes = std::vector<std::byte>;
 using Duration = std::chrono::nanoseconds;
 
 /// Thread-safety: every method may be called from any thread. Every blocking method takes a timeout and throws Timeout
-/// naming the keys that are missing; a lost server is SystemError. Keys are byte strings up to 1 KiB, values up to 8 MiB.
+/// naming the keys that are missing; a lost server is SystemError. In a forked child a store of its parent's throws InvalidArgument. Keys are byte strings up to 1 KiB, values up to 8 MiB.
 class UNISONO_API Store {
  public:
   virtual ~Store();

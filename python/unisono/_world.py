@@ -45,7 +45,7 @@ def init(
     port in use, an unreachable address), AuthenticationError.
     """
     global _world
-    if _world is not None and not _world.destroyed:
+    if _world is not None and _world.made_here and not _world.destroyed:
         raise InvalidArgument(
             f"init: this process has joined a world already ({_world!r}); use that Group, or destroy() it first"
         )
@@ -83,7 +83,7 @@ def init(
 
 def _leave() -> None:
     """Say goodbye; or, when an uncaught exception ends the program, tell the other ranks rather than let them wait."""
-    if _world is None or _world.destroyed:
+    if _world is None or _world.destroyed or not _world.made_here:  # a forked child leaves its parent's world alone
         return
     # Set by the interpreter when it prints an uncaught exception; a person at a prompt has seen and survived it.
     error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)

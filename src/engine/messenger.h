@@ -131,8 +131,8 @@ class Messenger final : private FrameHandler {
   /// Give up on one message; its memory is not used after this. (One that is being handed over comes to its end first, if the peer runs.)
   void cancel(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
-  /// After a failure: peers may go on writing to memory at [data, data + bytes), as one is stopped. What is returned is kept until it is known not to.
-  using Unsettled = std::function<std::shared_ptr<const void>(const void* data, std::size_t bytes)>;
+  /// After a failure: a peer may go on writing where memory at [data, data + bytes) lies in the segment, as it is stopped. What is returned is kept until it is known not to.
+  using Unsettled = std::function<std::vector<std::shared_ptr<const void>>(const void* data, std::size_t bytes)>;
   /// Large messages from and to this process's segment are handed over from now on. Before the first peer.
   void lend(std::shared_ptr<transport::SharedSegment> segment, Unsettled unsettled);
 
@@ -190,7 +190,7 @@ class Messenger final : private FrameHandler {
   struct Unsafe {
     int peer;
     transport::Place place;
-    std::shared_ptr<const void> memory;
+    std::vector<std::shared_ptr<const void>> memory;
   };
 
   // FrameHandler

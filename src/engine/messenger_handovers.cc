@@ -295,10 +295,12 @@ void Messenger::stop(Incoming& in, const Status& status, bool finish_it) {
 
 void Messenger::warn_unsafe(int peer, const void* data, std::size_t bytes, Place place) {
   log_.warn(
-      fmt::format("a message from {} has failed, but it has not noticed within a second: it may still write to the "
-                  "receive buffer",
+      fmt::format("a message from {} has failed, but it has not noticed within a second: the receive buffer lies on "
+                  "other pages from now on, which it cannot write to",
                   describe_peer(peer)));
-  unsafe_.push_back({peer, std::move(place), unsettled_ ? unsettled_(data, bytes) : nullptr});
+  Unsafe unsafe{peer, std::move(place), {}};
+  if (unsettled_) unsafe.memory = unsettled_(data, bytes);
+  unsafe_.push_back(std::move(unsafe));
 }
 
 void Messenger::forget_handovers(std::uint64_t group, const Completion* only, const Status& status, bool finish_them) {

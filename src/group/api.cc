@@ -21,6 +21,19 @@ GroupImpl& need(const std::shared_ptr<GroupImpl>& impl) {
         "this Group is empty: it was not made by init(), subgroup() or split(), or this rank is not a member");
   return *impl;
 }
+
+/// The same for whatever more than looks at it.
+GroupImpl& use(const std::shared_ptr<GroupImpl>& impl) {
+  GroupImpl& group = need(impl);
+  group.check_process();
+  return group;
+}
+
+Status made_elsewhere(const WorkImpl& work) {
+  const detail::Parts& parts = work.group->parts();
+  return parts.context->process.check(
+      fmt::format("the Work of a {} on group \"{}\" (rank {})", work.what.verb, parts.name, parts.rank));
+}
 }  // namespace
 
 // --- Work ------------------------------------------------------------------------------------------------------------
@@ -30,6 +43,7 @@ Work::Work(std::shared_ptr<WorkImpl> impl) : impl_(std::move(impl)) {}
 void Work::wait() const { wait(Duration::max()); }
 void Work::wait(Duration timeout) const {
   if (impl_ == nullptr) return;
+  if (!impl_->group->made_here()) return throw_status(made_elsewhere(*impl_));
   if (impl_->completion->done()) return throw_status(impl_->group->named(impl_->completion->status(), impl_->what));
   // A message that nobody sends or takes has a deadline of its own; past it, it is given up.
   const TimePoint now = impl_->group->parts().context->clock.now();
@@ -39,15 +53,18 @@ void Work::wait(Duration timeout) const {
   impl_->group->wait(impl_->completion, std::min(left, timeout), impl_->what, gives_up);
 }
 bool Work::done() const noexcept {
-  if (impl_ == nullptr || impl_->completion->done()) return true;
+  if (impl_ == nullptr || impl_->completion->done() || !impl_->group->made_here()) return true;
   if (!impl_->soon_over) return false;
   impl_->group->parts().context->progress->look();
   return impl_->completion->done();
 }
 
 std::exception_ptr Work::error() const noexcept {
-  if (impl_ == nullptr || !impl_->completion->done() || impl_->completion->status().ok()) return nullptr;
+  if (impl_ == nullptr) return nullptr;
+  const bool here = impl_->group->made_here();
+  if (here && (!impl_->completion->done() || impl_->completion->status().ok())) return nullptr;
   try {
+    if (!here) throw_status(made_elsewhere(*impl_));
     throw_status(impl_->group->named(impl_->completion->status(), impl_->what));
   } catch (...) {
     return std::current_exception();
@@ -56,13 +73,14 @@ std::exception_ptr Work::error() const noexcept {
 }
 
 Received Work::received() const noexcept {
-  if (impl_ == nullptr || !impl_->completion->done()) return {};
+  if (impl_ == nullptr || !impl_->group->made_here() || !impl_->completion->done()) return {};
   const engine::Arrival a = impl_->completion->arrival();
   return {a.source, a.tag, a.bytes};
 }
 
 void Work::on_done(std::function<void()> f) const {
   if (impl_ == nullptr) return f();
+  impl_->group->check_process();
   group::Progress& progress = *impl_->group->parts().context->progress;
   // All others count already, each as what it is: whoever waits looks at whether there are collectives to carry on.
   if (!impl_->completion->on_done(f, impl_->soon_over ? progress.messages() : nullptr)) return f();
@@ -82,16 +100,17 @@ std::string Group::topology() const { return need(impl_).parts().topology; }
 std::uint64_t Group::sequence_number() const { return need(impl_).sequence(); }
 
 Buffer Group::allocate(std::size_t bytes) const {
-  return Buffer(value_or_throw(need(impl_).parts().context->buffers->allocate(bytes)));
+  return Buffer(value_or_throw(use(impl_).parts().context->buffers->allocate(bytes)));
 }
 
 Registration Group::register_buffer(void* data, std::size_t bytes) const {
-  return Registration(value_or_throw(need(impl_).parts().context->register_buffer(data, bytes)));
+  return Registration(value_or_throw(use(impl_).parts().context->register_buffer(data, bytes)));
 }
 
 bool Group::shares(const void* data, std::size_t bytes) const {
-  const auto& segment = need(impl_).parts().context->segment;
-  return segment != nullptr && segment->find(data, bytes).offset != 0;
+  const GroupImpl& group = need(impl_);
+  const auto& segment = group.parts().context->segment;
+  return segment != nullptr && group.made_here() && segment->find(data, bytes).offset != 0;
 }
 
 void Group::run(const Call& call) const { need(impl_).run(call); }
@@ -183,6 +202,8 @@ Group Group::split(int colour, int key, Options o) const {
   return subgroup(members, o);
 }
 
+bool Group::made_here() const noexcept { return impl_ == nullptr || impl_->made_here(); }
+
 void Group::abort(const std::string& reason) const { need(impl_).abort(reason); }
 void Group::destroy() {
   if (impl_ != nullptr) impl_->destroy(Duration::max());
@@ -195,14 +216,27 @@ void Group::same_size(std::size_t a, std::size_t b, const char* what) {
 // --- Context ---------------------------------------------------------------------------------------------------------
 
 Context::Context(Config config) : impl_(detail::ContextImpl::create(std::move(config), nullptr)) {}
-Buffer Context::allocate(std::size_t bytes) const { return Buffer(value_or_throw(impl_->buffers->allocate(bytes))); }
+bool Context::made_here() const noexcept { return impl_->process.here(); }
+
+namespace {
+void check_process(const detail::ContextImpl& context) {
+  throw_status(context.process.check(fmt::format("the Context of rank {}", context.config.rank)));
+}
+}  // namespace
+
+Buffer Context::allocate(std::size_t bytes) const {
+  check_process(*impl_);
+  return Buffer(value_or_throw(impl_->buffers->allocate(bytes)));
+}
 Registration Context::register_buffer(void* data, std::size_t bytes) const {
+  check_process(*impl_);
   return Registration(value_or_throw(impl_->register_buffer(data, bytes)));
 }
 const Config& Context::config() const { return impl_->config; }
 bool Context::on_one_node() const { return !impl_->spread; }
 
 Group Context::create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name) const {
+  check_process(*impl_);
   return Group(detail::join(impl_, std::move(store), rank, size, name));
 }
 

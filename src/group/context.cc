@@ -33,6 +33,7 @@ Setup setup_for(const ContextImpl& c, std::vector<std::string> addresses) {
 std::shared_ptr<ContextImpl> ContextImpl::create(Config config, std::shared_ptr<transport::InprocHub> hub,
                                                  std::shared_ptr<MemoryBinder> binder) {
   return {new ContextImpl(std::move(config), std::move(hub), std::move(binder)), [](ContextImpl* context) {
+            if (!context->process.here()) return;  // what it holds is its parent's: kept for good
             if (context->progress->on_its_thread())
               std::thread([context] { delete context; }).detach();
             else
@@ -79,10 +80,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
   adopter = std::make_unique<Adopter>(config.share_memory && segment != nullptr && !threads && !spread);
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
   if (segment != nullptr)
-    messenger->lend(segment, [this](const void* data, std::size_t bytes) -> std::shared_ptr<const void> {
-      adopter->withdraw(data, bytes);  // who did not ask to share it has it back
-      return buffers->find(data);
-    });
+    messenger->lend(segment, [this](const void* data, std::size_t bytes) { return take_over(data, bytes); });
   messenger->use_streams(engine::Sharing{config.tcp_streams});
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,
                                                engine::wait_policy(engine::usable_cores(), 1, config.spin),
@@ -116,6 +114,20 @@ bool ContextImpl::share_cores(std::size_t place, std::span<const std::vector<int
 Result<std::shared_ptr<RegistrationImpl>> ContextImpl::register_buffer(void* data, std::size_t bytes) const {
   if (auto handed_over = adopter->hand_over(static_cast<std::byte*>(data), bytes)) return handed_over;
   return RegistrationImpl::create(*this, data, bytes);
+}
+
+std::vector<std::shared_ptr<const void>> ContextImpl::take_over(const void* data, std::size_t bytes) const noexcept {
+  std::vector<std::shared_ptr<const void>> kept;
+  if (segment == nullptr || data == nullptr || bytes == 0) return kept;
+  const std::shared_ptr<transport::RegisteredMemory> registered = segment->find(data, bytes).registered;
+  if (registered != nullptr) kept.push_back(registered);  // before the Adopter lets go of it
+  adopter->withdraw(data, bytes);
+  if (registered != nullptr) registered->take_over();
+  if (auto allocation = buffers->find(data)) {
+    allocation->take_over();
+    kept.push_back(std::move(allocation));
+  }
+  return kept;
 }
 
 int ContextImpl::ranks_here() const {

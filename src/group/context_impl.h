@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/memory_binder.h"
+#include "base/process_mark.h"
 #include "engine/domain.h"
 #include "engine/messenger.h"
 #include "group/adopter.h"
@@ -22,7 +23,8 @@
 
 namespace unisono::detail {
 
-/// Thread-safety: any thread. Lives as long as a group (or the Context) refers to it; its end is a goodbye to all peers.
+/// Thread-safety: any thread. Lives as long as a group (or the Context) refers to it; its end is a goodbye to all peers. In a forked child nothing of it
+/// works, and its end does nothing: peers, connections and shared memory are its parent's.
 class ContextImpl {
  public:
   /// `hub`: ranks are threads of this process. Throws what went wrong. The last reference may go on the progress thread (a
@@ -45,6 +47,10 @@ class ContextImpl {
   /// Memory that the program asks to have shared, whatever was done about it without being asked. The errors of RegistrationImpl::create.
   Result<std::shared_ptr<RegistrationImpl>> register_buffer(void* data, std::size_t bytes) const;
 
+  /// An operation on [data, data + bytes) has failed, and a peer that has not noticed may still write there: the program gets pages of its own with the same contents,
+  /// whatever kind of shared memory it is. What is returned must live until the peer has noticed; none where no peer writes.
+  std::vector<std::shared_ptr<const void>> take_over(const void* data, std::size_t bytes) const noexcept;
+
   /// The most ranks of a group of this process that are on this host; at least 1.
   int ranks_here() const;
 
@@ -53,6 +59,7 @@ class ContextImpl {
   /// Give back the stages that nobody reads any more.
   void sweep();
 
+  const ProcessMark process;
   Config config;
   Logger log;
   SteadyClock clock;

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -37,6 +38,12 @@ class Baton {
 
 }  // namespace
 
+std::shared_ptr<GroupImpl> GroupImpl::create(Parts parts) {
+  return {new GroupImpl(std::move(parts)), [](GroupImpl* group) {
+            if (group->made_here()) delete group;  // a forked child keeps its copy for good
+          }};
+}
+
 GroupImpl::GroupImpl(Parts parts) : parts_(std::move(parts)) {
   for (int c = 0; c < kCollectives; c++)
     overridden_[static_cast<std::size_t>(c)] =
@@ -64,7 +71,13 @@ GroupImpl::~GroupImpl() {
   destroy(std::chrono::seconds(1));
 }
 
+void GroupImpl::refuse_process() const {
+  throw_status(parts_.context->process.check(fmt::format("group \"{}\" (rank {})", parts_.name, rank())));
+  std::abort();  // not reached: made_here() was false
+}
+
 void GroupImpl::check_usable() const {
+  check_process();
   if (destroyed_.load(std::memory_order_relaxed))
     throw InvalidArgument(fmt::format("group \"{}\" is used after destroy(); make a new one", parts_.name));
   if (parts_.failure->failed())
@@ -308,6 +321,7 @@ Status GroupImpl::look_for_the_gone(const std::vector<int>& waiting) const {
 void GroupImpl::fail(const Status& status) { parts_.context->messenger->fail_group(parts_.id, status, true); }
 
 void GroupImpl::abort(const std::string& reason) {
+  check_process();
   fail(Status::aborted(fmt::format("group \"{}\" was aborted by rank {} (host {}, pid {}): {}", parts_.name, rank(),
                                    parts_.members[rank()].host, parts_.members[rank()].pid, reason)));
 }
@@ -339,7 +353,7 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
 }
 
 void GroupImpl::destroy(Duration patience) {
-  if (destroyed_.exchange(true)) return;
+  if (!made_here() || destroyed_.exchange(true)) return;
   const auto idle = [&] { return queued_.load(std::memory_order_acquire) == 0; };
   const TimePoint until = saturating_add(parts_.context->clock.now(), patience);
   if (parts_.context->progress->wait(this, until, nullptr, idle) != Progress::Outcome::done) {

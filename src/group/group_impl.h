@@ -111,11 +111,19 @@ struct Pending {
 /// Thread-safety: any thread.
 class GroupImpl final : public group::Driven, public std::enable_shared_from_this<GroupImpl> {
  public:
+  /// The last reference leaves the group; in a forked child it leaves it alone.
+  static std::shared_ptr<GroupImpl> create(Parts parts);
   explicit GroupImpl(Parts parts);
   ~GroupImpl() override;
 
   /// Choose by these measured rules from now on. Before the first operation; the same on all ranks. Throws when they are not a table.
   void adopt(const std::string& tuned);
+  /// False in a forked child of the process in which it was made: there every call throws.
+  bool made_here() const noexcept { return parts_.context->process.here(); }
+  /// Throws unless made_here().
+  void check_process() const {
+    if (!made_here()) refuse_process();
+  }
   void run(const Call& call);
   std::shared_ptr<engine::Completion> start(const Call& call);
   /// Empty when all of it was sent at once. `counted`: where it counts until it is complete.
@@ -149,6 +157,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
 
  private:
   void check_usable() const;
+  [[noreturn]] void refuse_process() const;
   void note_shared_rules();
   void submit(std::unique_ptr<Pending> pending);
   /// The call as an operation that travels in the announcements, if it is one: the same answer on all ranks.

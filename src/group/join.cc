@@ -273,7 +273,7 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   if (c.share_cores(place, may_run_on) && may_run_on.size() == static_cast<std::size_t>(size))
     parts.mates = group::mates_of(place, may_run_on, kernels::second_cache_bytes());  // places are ranks then
   throw_status(connect(parts, control, deadline));
-  auto impl = std::make_shared<GroupImpl>(std::move(parts));
+  auto impl = GroupImpl::create(std::move(parts));
   c.progress->enlist(impl);
   if (tuned.measure) {
     tuned = measure_links(*impl, tuned.count_streams);

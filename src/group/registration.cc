@@ -29,7 +29,6 @@ Result<std::shared_ptr<RegistrationImpl>> RegistrationImpl::create(const Context
   if (!memory)
     return memory.status().with_context(fmt::format("register_buffer: {} bytes at {}", bytes, fmt::ptr(data)));
   made->memory_ = std::move(memory).value();
-  made->shared_ = made->memory_ != nullptr;
   return made;
 }
 

@@ -19,7 +19,7 @@ class RegistrationImpl {
   RegistrationImpl(std::byte* data, std::size_t bytes) noexcept : data_(data), bytes_(bytes) {}
   /// A part of `whole`, which is registered as long as this is.
   RegistrationImpl(std::byte* data, std::size_t bytes, std::shared_ptr<RegistrationImpl> whole) noexcept
-      : data_(data), bytes_(bytes), shared_(whole->shared()), whole_(std::move(whole)) {}
+      : data_(data), bytes_(bytes), whole_(std::move(whole)) {}
   ~RegistrationImpl();
   void discard() noexcept { end(transport::RegisteredMemory::Contents::dropped); }
   /// Its end without private pages: they stay shared ones for good.
@@ -29,7 +29,10 @@ class RegistrationImpl {
 
   std::byte* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
-  bool shared() const noexcept { return shared_; }
+  bool shared() const noexcept {
+    if (whole_ != nullptr) return whole_->shared();
+    return memory_ != nullptr ? memory_->shared() : shared_;
+  }
   /// null: there is nothing to undo.
   const transport::RegisteredMemory* memory() const noexcept { return memory_.get(); }
 
@@ -37,7 +40,7 @@ class RegistrationImpl {
   void end(transport::RegisteredMemory::Contents contents) noexcept;
   std::byte* data_;
   std::size_t bytes_;
-  bool shared_ = false;
+  bool shared_ = false;  ///< from Group::allocate
   std::shared_ptr<RegistrationImpl> whole_;
   std::shared_ptr<transport::RegisteredMemory> memory_;  ///< null: nothing to undo
 };

@@ -70,17 +70,17 @@ bool GroupImpl::let_go(Pending& p) {
   const TimePoint now = c.clock.now();
   if (p.patience == TimePoint::max()) p.patience = saturating_add(now, std::chrono::seconds(1));
   if (now < p.patience) return false;
-  c.log.warn(fmt::format("{} failed, but not all ranks have noticed within a second: they may still access its buffers",
-                         describe(p)));
-  for (const void* data : {p.call.input, static_cast<const void*>(p.call.output)}) {
-    if (auto memory = c.buffers->find(data)) parts_.domain->keep(std::move(memory), p.sequence);
-    if (auto memory = parts_.domain->find(data, 1).registered) parts_.domain->keep(std::move(memory), p.sequence);
-  }
-  if (p.known != nullptr && p.known->prepared->shared) {  // who did not ask to share it has it back all the same
-    const engine::Binding& binding = p.known->prepared->shared.binding;
-    c.adopter->withdraw(p.call.input, static_cast<std::size_t>(binding.in.total()));
-    c.adopter->withdraw(p.call.output, static_cast<std::size_t>(binding.out.total()));
-  }
+  const bool opened = p.known != nullptr && p.known->prepared->shared;
+  c.log.warn(fmt::format("{} failed, but not all ranks have noticed within a second: {}", describe(p),
+                         opened ? "its shared buffers lie on other pages from now on, which they cannot write to, and "
+                                  "are not shared any more"
+                                : "they may still read its buffers"));
+  if (!opened) return true;
+  const engine::Binding& binding = p.known->prepared->shared.binding;
+  for (const auto& [data, bytes] : {std::pair{p.call.input, binding.in.total()},
+                                    std::pair{static_cast<const void*>(p.call.output), binding.out.total()}})
+    for (auto& memory : c.take_over(data, static_cast<std::size_t>(bytes)))
+      parts_.domain->keep(std::move(memory), p.sequence);
   return true;
 }
 

@@ -90,7 +90,7 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
     for (std::size_t i = 0; i < control.size(); i++) control[i] = std::stoull((*offsets)[i]);
   }
   throw_status(connect(parts, control, deadline));
-  auto impl = std::make_shared<GroupImpl>(std::move(parts));
+  auto impl = GroupImpl::create(std::move(parts));
   c.progress->enlist(impl);
   return impl;
 }

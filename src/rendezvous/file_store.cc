@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/process_mark.h"
 #include "rendezvous/file_log.h"
 #include "rendezvous/key_values.h"
 #include "unisono/store.hpp"
@@ -64,6 +65,7 @@ class FileStore final : public Store {
 
  private:
   StoreResponse run(const StoreRequest& request, Duration timeout) {
+    throw_status(process_.check(describe()));
     const TimePoint deadline = saturating_add(std::chrono::steady_clock::now(), timeout);
     std::uint64_t seen = 0;
     StoreResponse response = once(request, seen);
@@ -148,6 +150,7 @@ class FileStore final : public Store {
     return r.value ? *r.value : Bytes{};
   }
 
+  const ProcessMark process_;
   std::mutex mutex_;
   rendezvous::FileLog log_;
   std::uint64_t changes_ = 0;  // of the table

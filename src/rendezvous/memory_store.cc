@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "base/process_mark.h"
 #include "rendezvous/key_values.h"
 #include "unisono/store.hpp"
 
@@ -49,6 +50,7 @@ class MemoryStore final : public Store {
 
  private:
   StoreResponse run(const StoreRequest& request, Duration timeout) {
+    throw_status(process_.check(describe()));
     const TimePoint deadline = saturating_add(std::chrono::steady_clock::now(), timeout);
     std::unique_lock lock(mutex_);
     StoreResponse response = values_.apply(request);
@@ -66,6 +68,7 @@ class MemoryStore final : public Store {
     return response;
   }
 
+  const ProcessMark process_;
   std::mutex mutex_;
   std::condition_variable changed_;
   rendezvous::KeyValues values_{std::numeric_limits<std::size_t>::max() / 2};

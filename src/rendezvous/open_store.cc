@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/process_mark.h"
 #include "rendezvous/crypto.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/job_handshake.h"
@@ -24,6 +25,7 @@ class ServedStore final : public Store {
   ServedStore(std::unique_ptr<StoreServer> server, std::shared_ptr<Store> client)
       : server_(std::move(server)), client_(std::move(client)) {}
   ~ServedStore() override {
+    if (!process_.here()) return;  // a forked child: the parent serves on
     client_.reset();
     // Others may still be reading what was decided last. They leave when they have it.
     server_->wait_until_idle(kLinger);
@@ -41,6 +43,7 @@ class ServedStore final : public Store {
   std::string describe() const override { return client_->describe() + " (served by this process)"; }
 
  private:
+  const ProcessMark process_;
   std::unique_ptr<StoreServer> server_;
   std::shared_ptr<Store> client_;
 };

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "base/clock.h"
+#include "base/process_mark.h"
 #include "rendezvous/key_values.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/store_protocol.h"
@@ -186,6 +187,7 @@ class StoreClient final : public Store {
 
  private:
   StoreResponse call(const StoreRequest& request) {
+    throw_status(process_.check(describe()));
     throw_status(check_keys(request.keys).with_context(describe()));
     const bool waits = request.op == StoreOp::get || request.op == StoreOp::wait;
     const Duration patience =
@@ -250,6 +252,7 @@ class StoreClient final : public Store {
                           0);
   }
 
+  const ProcessMark process_;
   const Endpoint to_;
   const StoreClientOptions options_;
   std::mutex mutex_;

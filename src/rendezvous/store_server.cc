@@ -22,6 +22,10 @@ namespace unisono::rendezvous {
 namespace server {
 
 Server::~Server() {
+  if (!process_.here()) {  // a forked child has no such thread, and the parent's goes on
+    new std::thread(std::move(thread_));
+    return;
+  }
   stopping_.store(true, std::memory_order_release);
   const std::uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof one);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/process_mark.h"
 #include "rendezvous/key_values.h"
 #include "rendezvous/store_protocol.h"
 #include "rendezvous/store_server.h"
@@ -72,6 +73,7 @@ class Server final : public StoreServer {
   const Endpoint& endpoint() const noexcept override { return endpoint_; }
 
   bool wait_until_idle(Duration timeout) override {
+    if (!process_.here()) return true;
     std::unique_lock lock(mutex_);
     return idle_.wait_until(lock, saturating_add(now(), timeout), [this] { return clients_ == 0; });
   }
@@ -103,6 +105,7 @@ class Server final : public StoreServer {
   bool close(Id id, std::string_view why);
   void count_clients(int delta);
 
+  const ProcessMark process_;
   Endpoint endpoint_;
   Fd listener_, epoll_, wake_;
   StoreServerOptions options_;

@@ -91,6 +91,11 @@ class RegisteredMemory {
   virtual ~RegisteredMemory() = default;
   /// The caller's pages are his again; what was unmapped since is left alone. Once; nothing in a forked child.
   virtual void release(Contents contents = Contents::kept) noexcept = 0;
+  /// The same while a peer may still write to the segment's pages: whatever it writes, the caller's pages do not show it from here on. Nothing that this process
+  /// writes meanwhile is lost. False when the system has no memory for that.
+  virtual bool take_over() noexcept = 0;
+  /// Whether it is registered now: neither released nor taken over.
+  virtual bool shared() const noexcept = 0;
   /// How many of its pages still are where they were put. All, where the system cannot tell quickly (before Linux 6.11).
   enum class Presence : std::uint8_t { all, some, none };
   virtual Presence presence() const noexcept = 0;
@@ -118,6 +123,12 @@ class SharedSegment {
   virtual Result<std::uint64_t> allocate(std::uint64_t bytes) = 0;
   /// The same for callers' data: from 2 MiB up aligned to that, and on huge pages where the system has them.
   virtual Result<std::uint64_t> allocate_buffer(std::uint64_t bytes) = 0;
+  /// The program has what allocate_buffer() returned at `offset`: a forked child gets a copy of its own, as of memory that was registered.
+  virtual Status hand_out(std::uint64_t offset, std::uint64_t bytes) = 0;
+  /// RegisteredMemory::take_over for what was handed out, which is not found in the segment then.
+  virtual bool take_over(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  /// The program has it no more, and no peer writes to it: it is the segment's again. Not in a forked child. False: it must not be used again.
+  virtual bool take_back(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   /// Give it back; large areas return their pages to the system.
   virtual void release(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
   /// Make [data, data + bytes), ordinary private memory, part of the segment: nobody may write to it during the call, nor use it in an operation, nor free it

@@ -23,6 +23,9 @@ class Memory final : public transport::SharedSegment {
     return offset;
   }
   Result<std::uint64_t> allocate_buffer(std::uint64_t bytes) override { return allocate(bytes); }
+  Status hand_out(std::uint64_t, std::uint64_t) override { return Status::invalid("stages are the library's"); }
+  bool take_over(std::uint64_t, std::uint64_t) noexcept override { return false; }
+  bool take_back(std::uint64_t, std::uint64_t) noexcept override { return false; }
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept override {
     EXPECT_EQ(live[offset], bytes);
     live.erase(offset);

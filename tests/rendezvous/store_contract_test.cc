@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
@@ -116,6 +118,37 @@ TEST_P(StoreContract, WaitWaitsForAllKeysInAnyOrder) {
   });
   for (const char* key : {"z", "x", "y"}) a_->set(key, bytes_of("1"));
   waiter.join();
+}
+
+/// A child that asked over its parent's connection, or wrote to its copy of the values, would get wrong answers or spoil the parent's.
+TEST_P(StoreContract, AForkedChildMayNotUseItsParentsStore) {
+  a_->set("k", bytes_of("parent's"));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int refused = 0;
+    const std::vector<std::string> keys{"k"};
+    const std::vector<std::function<void()>> calls{[&] { a_->set("k", bytes_of("child's")); },
+                                                   [&] { a_->get("k", 5s); },
+                                                   [&] { a_->add("n", 1); },
+                                                   [&] { a_->compare_set("k", {}, {}); },
+                                                   [&] { a_->check(keys); },
+                                                   [&] { a_->wait(keys, 5s); },
+                                                   [&] { a_->erase("k"); }};
+    for (const auto& call : calls) try {
+        call();
+      } catch (const InvalidArgument& e) {
+        refused += std::string(e.what()).find("forked child") != std::string::npos;
+      }
+    a_.reset();  // neither ends anything of the parent's
+    b_.reset();
+    if (std::string_view(GetParam().name) != "file") place_.reset();  // whose directory is on the disk
+    ::_exit(refused == static_cast<int>(calls.size()) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(text_of(a_->get("k", 5s)), "parent's");
+  EXPECT_EQ(text_of(b_->get("k", 5s)), "parent's");
 }
 
 TEST_P(StoreContract, TimeoutsNameTheMissingKeysAndKeepTheirTime) {

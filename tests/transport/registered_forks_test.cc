@@ -9,7 +9,10 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <functional>
+#include <new>
 #include <thread>
 
 #include "own_pages.h"
@@ -31,6 +34,7 @@ class Forks : public testing::Test {
   Forks() {
     std::memset(pages.at(), 1, kBytes + kPage);
     memory = segment->register_memory(pages.at() + 16, kBytes).value();
+    (void)segment->find(pages.at() + 16, kBytes);  // no copies of the last test
   }
   ~Forks() override { memory->release(); }
   bool all(int value) const {
@@ -156,7 +160,85 @@ TEST_F(Forks, LeakNoDescriptors) {
   const int before = transport::test::open_descriptors();
   for (int i = 0; i < 10; i++)
     EXPECT_EQ(in_child([&] { return transport::test::open_descriptors() == before ? 0 : 1; }), 0);
+  // The parent keeps what the children got, for the next ones, until an operation begins.
+  EXPECT_LE(transport::test::open_descriptors(), before + 1);
+  (void)segment->find(pages.at() + 16, kBytes);
   EXPECT_EQ(transport::test::open_descriptors(), before);
+}
+
+/// The file that lies there, in a child; 0: none.
+std::uint64_t file_at(const std::byte* at) {
+  std::uint64_t inode = 0;
+  for_each_mapping(Detail::plain, [&](const Mapping& m) {
+    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    if (m.begin <= address && address < m.end) inode = m.inode;
+    return m.end <= address;
+  });
+  return inode;
+}
+
+/// In memory that a child writes to for its parent.
+std::uint64_t file_in_child(const std::byte* at, const std::function<bool()>& as_expected) {
+  const Pages answer(kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
+  auto* inode = new (answer.at()) std::uint64_t(0);
+  EXPECT_EQ(in_child([&] {
+              *inode = file_at(at);
+              return as_expected() ? 0 : 1;
+            }),
+            0);
+  return *inode;
+}
+
+TEST_F(Forks, ChildrenThatAreMadeInARowShareOneCopy) {
+  const std::byte* at = pages.at() + kPage;
+  const std::uint64_t first = file_in_child(at, [&] { return all(1); });
+  EXPECT_NE(first, 0);
+  const auto second = file_in_child(at, [&] {
+    set(2);  // on pages of its own
+    return all(2);
+  });
+  EXPECT_EQ(second, first);
+  EXPECT_EQ(file_in_child(at, [&] { return all(1); }), first);
+  set(3);
+  const std::uint64_t later = file_in_child(at, [&] { return all(3); });
+  EXPECT_NE(later, first) << "an older child may still look at the first one";
+  pages.at()[16 + kBytes - 1] = std::byte{3};
+  pages.at()[kBytes / 2] = std::byte{4};
+  EXPECT_NE(file_in_child(at, [&] { return static_cast<int>(pages.at()[kBytes / 2]) == 4; }), later);
+}
+
+TEST_F(Forks, BuffersAreCopiedAsWell) {
+  constexpr std::uint64_t kSmall = 3 * kPage;
+  const std::uint64_t offset = segment->allocate_buffer(kSmall).value();
+  std::byte* const buffer = segment->base() + offset;
+  const std::uint64_t kept = segment->allocate_buffer(kSmall).value();
+  ASSERT_TRUE(segment->hand_out(offset, kSmall).ok());
+  std::memset(buffer, 6, kSmall);
+  EXPECT_EQ(in_child([&] {
+              if (is_shared(buffer) || !is_shared(segment->base() + kept)) return 1;
+              std::memset(buffer, 7, kSmall);
+              return static_cast<int>(buffer[kSmall - 1]) == 7 ? 0 : 2;
+            }),
+            0);
+  EXPECT_EQ(static_cast<int>(buffer[0]), 6);
+  EXPECT_TRUE(segment->take_back(offset, kSmall));
+  EXPECT_EQ(in_child([&] { return is_shared(buffer) ? 0 : 1; }), 0) << "the program has it no more";
+}
+
+TEST_F(Forks, WithoutMemoryForACopyTheChildLivesAndTouchesNothing) {
+  rlimit old{};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  rlimit tight = old;
+  tight.rlim_cur = kBytes / 2;  // of a file, which the copy is
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &tight);
+  const int lives = in_child([] { return 7; });
+  const int touches = in_child([&] { return static_cast<int>(pages.at()[kPage]); });
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(lives, 7);
+  EXPECT_EQ(touches, 255) << "ended by a signal, not by wrong contents";
+  EXPECT_TRUE(all(1));
 }
 
 /// Forks come between registrations, never into the middle of one: no child ever sees a half.

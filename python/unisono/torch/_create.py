@@ -15,7 +15,7 @@ from unisono.torch import _load, _memory
 def worlds() -> Any:
     """What the groups of this process share; left when the interpreter ends."""
     made = _load.backend().Worlds()
-    atexit.register(_leave, made)
+    atexit.register(_leave, made, os.getpid())
     os.register_at_fork(after_in_parent=made.forked)
     return made
 
@@ -34,8 +34,10 @@ def create_backend(details: Any, options: Any) -> Any:
     return module.Backend(worlds(), details.store, details.group_rank, details.group_size, chosen)
 
 
-def _leave(made: Any) -> None:
+def _leave(made: Any, owner: int) -> None:
     """When a program ends without destroy_process_group(): the others get what is on its way, or hear why it ended."""
+    if os.getpid() != owner:  # a forked child leaves its parent's groups, and record, alone
+        return
     from unisono.torch._record import dump_where_asked
 
     dump_where_asked()

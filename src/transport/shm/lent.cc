@@ -6,11 +6,16 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
-#include "base/memory_map.h"
+#include "transport/shm/layout.h"
 #include "transport/shm/mapping.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
 
 namespace unisono::transport::shm {
 
@@ -19,14 +24,18 @@ namespace {
 std::uintptr_t address(const std::byte* at) noexcept { return reinterpret_cast<std::uintptr_t>(at); }
 std::byte* pointer(std::uintptr_t at) noexcept { return reinterpret_cast<std::byte*>(at); }
 
+/// Private copies of what was registered before: of this library's segments and snapshots.
+constexpr std::string_view kOwnFiles = "/memfd:unisono";
+
 /// Why a mapping cannot be lent, or nullptr.
 const char* objection(const Mapping& m) noexcept {
   if (m.shared) return "is shared memory already (is it registered twice, or does another array that is overlap it?)";
   if (!m.readable || !m.writable) return "cannot be written to";
   if (m.executable) return "holds code";
-  if (m.inode != 0) return "belongs to a file";
+  if (m.inode != 0 && !m.name.starts_with(kOwnFiles)) return "belongs to a file";
   if (m.name.starts_with("[stack")) return "is a stack";
-  if (!m.name.empty() && m.name != "[heap]" && !m.name.starts_with("[anon")) return "belongs to the system";
+  if (m.inode == 0 && !m.name.empty() && m.name != "[heap]" && !m.name.starts_with("[anon"))
+    return "belongs to the system";
   struct Reason {
     std::string_view flag;
     const char* text;
@@ -80,13 +89,24 @@ int replace(std::byte* at, std::uint64_t bytes, const Mapping& found, bool huge)
   return error;
 }
 
-/// Whether a mapping is of the file that was put at `lent`, and as it was put there.
+/// Copies of a file's pages, which take their place one by one.
+int copy_pages(std::byte* at, std::uint64_t bytes) noexcept {
+  if (::madvise(at, bytes, MADV_POPULATE_WRITE) == 0) return 0;
+  if (errno != EINVAL) return errno;
+  for (std::uint64_t page = 0; page < bytes; page += kPage) {  // before Linux 5.14
+    std::atomic_ref<unsigned char> byte(*reinterpret_cast<unsigned char*>(at + page));
+    unsigned char same = byte.load();
+    byte.compare_exchange_strong(same, same);  // a write, and nobody's is lost
+  }
+  return 0;
+}
+
+}  // namespace
+
 bool still_lent(const Mapping& m, const Lent& lent) noexcept {
   return m.shared && m.inode == lent.inode && m.device == lent.device &&
          m.offset - m.begin == lent.offset - address(lent.at);
 }
-
-}  // namespace
 
 Status may_lend(const std::byte* at, std::uint64_t bytes, bool& huge) {
   if (on_own_stack(at, bytes))
@@ -144,18 +164,32 @@ RegisteredMemory::Presence presence(const Lent& lent, const MapQuery& query) noe
   return whole ? Presence::all : any ? Presence::some : Presence::none;
 }
 
-int make_private(std::span<const Lent> all, RegisteredMemory::Contents contents) noexcept {
+int make_private(const Lent& lent, RegisteredMemory::Contents contents) noexcept {
   const auto put = contents == RegisteredMemory::Contents::kept ? replace : replace_empty;
   int failed = 0;
-  const int unread = for_each_mapping(Detail::plain, [&](const Mapping& m) {
-    for (const Lent& lent : all) {
-      const std::uintptr_t begin = std::max(m.begin, address(lent.at));
-      const std::uintptr_t end = std::min(m.end, address(lent.at) + lent.bytes);
-      if (begin >= end || !still_lent(m, lent)) continue;
-      if (const int error = put(pointer(begin), end - begin, m, lent.huge); error != 0) failed = error;
-    }
-    return true;
-  });
+  const int unread =
+      for_each_piece({&lent, 1}, [&](const Lent&, std::uintptr_t begin, std::uintptr_t end, const Mapping& m) {
+        if (const int error = put(pointer(begin), end - begin, m, lent.huge); error != 0) failed = error;
+      });
+  return failed != 0 ? failed : unread;
+}
+
+int take_over(const Lent& lent, int fd) noexcept {
+  int failed = 0;
+  const int unread =
+      for_each_piece({&lent, 1}, [&](const Lent&, std::uintptr_t begin, std::uintptr_t end, const Mapping& m) {
+        const auto offset = static_cast<off_t>(m.offset + (begin - m.begin));
+        constexpr int kHow = MAP_PRIVATE | MAP_FIXED;
+        // Who may not write there has nothing to lose; but the pages have to be copied all the same.
+        if (::mmap(pointer(begin), end - begin, PROT_READ | PROT_WRITE, kHow, fd, offset) == MAP_FAILED) {
+          failed = errno;
+          return;
+        }
+        if (const int error = copy_pages(pointer(begin), end - begin); error != 0) failed = error;
+        if (m.readable && m.writable) return;
+        const int access = (m.readable ? PROT_READ : 0) | (m.writable ? PROT_WRITE : 0);
+        if (::mprotect(pointer(begin), end - begin, access) != 0) failed = errno;
+      });
   return failed != 0 ? failed : unread;
 }
 

@@ -133,7 +133,7 @@ void Registered::release(Contents contents) noexcept {
   if (::getpid() != owner_) return;  // a forked child: its pages are private, and the segment its parent's
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(released_, true)) return;
+    if (released_.exchange(true)) return;
   }
   table_.remove(*this);
   if (contents == Contents::left) {
@@ -144,6 +144,21 @@ void Registered::release(Contents contents) noexcept {
     stuck_ = true;
     segment_->log().error(status.message());
   }
+}
+
+bool Registered::take_over() noexcept {
+  if (::getpid() != owner_) return true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (released_.exchange(true)) return !stuck_;
+  }
+  table_.remove(*this);
+  const Status status = LentList::of_process().take_over(lent_, segment_->fd());
+  if (!status) {
+    stuck_ = true;
+    segment_->log().error(status.message());
+  }
+  return status.ok();
 }
 
 bool Registered::copied_for_child() const noexcept { return LentList::of_process().forks() != forks_; }

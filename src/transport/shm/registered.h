@@ -56,6 +56,8 @@ class Registered final : public RegisteredMemory {
   Registered& operator=(const Registered&) = delete;
 
   void release(Contents contents = Contents::kept) noexcept override;
+  bool take_over() noexcept override;
+  bool shared() const noexcept override { return !released_.load(std::memory_order_relaxed); }
   Presence presence() const noexcept override { return table_.presence(*this); }
   bool copied_for_child() const noexcept override;
   void to_segment(std::uint64_t offset, std::uint64_t bytes) noexcept override;
@@ -87,16 +89,17 @@ class Registered final : public RegisteredMemory {
   RegisteredTable& table_;
   std::byte* data_;
   std::uint64_t bytes_;
-  std::byte* pages_;                       ///< the page on which it begins
-  std::uint64_t pages_bytes_;              ///< up to the end of the page on which it ends
-  Room room_;                              ///< of the pages in the segment; no bytes: not yet
-  std::uint64_t offset_ = 0;               ///< of the data in the segment
-  Lent lent_;                              ///< the whole pages
-  int owner_;                              ///< process id
-  std::uint64_t forks_ = 0;                ///< of the process, before it was there
-  bool released_ = false, stuck_ = false;  ///< stuck: private pages could not be had, or were not wanted
-  std::mutex mutex_;                       ///< of what lies at the edges
-  std::atomic<bool> missed_{false};        ///< the log has said that its pages are gone, or need not
+  std::byte* pages_;                   ///< the page on which it begins
+  std::uint64_t pages_bytes_;          ///< up to the end of the page on which it ends
+  Room room_;                          ///< of the pages in the segment; no bytes: not yet
+  std::uint64_t offset_ = 0;           ///< of the data in the segment
+  Lent lent_;                          ///< the whole pages
+  int owner_;                          ///< process id
+  std::uint64_t forks_ = 0;            ///< of the process, before it was there
+  std::atomic<bool> released_{false};  ///< or taken over
+  bool stuck_ = false;                 ///< private pages could not be had, or were not wanted
+  std::mutex mutex_;                   ///< of what lies at the edges
+  std::atomic<bool> missed_{false};    ///< the log has said that its pages are gone, or need not
   std::array<Edge, 2> edges_;
 };
 

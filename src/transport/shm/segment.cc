@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "transport/shm/lent_list.h"
 #include "transport/shm/mapping.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -64,6 +66,10 @@ Result<std::shared_ptr<Segment>> Segment::create(std::uint64_t bytes, Logger log
   header->version = kVersion;
   header->bytes = bytes;
   header->base = reinterpret_cast<std::uintptr_t>(base);
+  struct stat about{};
+  if (::fstat(segment->fd_.get(), &about) != 0) return Status::system("cannot examine shared memory", errno);
+  segment->device_ = about.st_dev;
+  segment->inode_ = about.st_ino;
   if (::getrandom(&header->nonce, sizeof header->nonce, 0) != sizeof header->nonce)
     return Status::system("cannot get a random number", errno);
   return segment;
@@ -168,6 +174,54 @@ Result<std::uint64_t> Segment::allocate_small(std::uint64_t bytes) {
   return *offset;
 }
 
+/// A buffer as memory that was lent: the pages are whole ones, and the program has them at the segment's own address.
+Lent Segment::lent_at(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  return {base_ + offset, footprint(bytes), device_, inode_, offset, false};
+}
+
+Status Segment::hand_out(std::uint64_t offset, std::uint64_t bytes) {
+  if (offset % kPage != 0) return Status::internal("a part of a page cannot be handed out");
+  return LentList::of_process().add(lent_at(offset, bytes));
+}
+
+bool Segment::take_over(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!taken_over_.emplace(offset, footprint(bytes)).second) return true;
+    any_taken_over_.store(true, std::memory_order_release);
+  } catch (const std::exception&) {
+    return false;
+  }
+  const Status status = LentList::of_process().take_over(lent_at(offset, bytes), fd_.get());
+  if (!status) log_.error(status.message());
+  return status.ok();
+}
+
+bool Segment::take_back(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  LentList::of_process().forget(lent_at(offset, bytes));
+  const std::lock_guard lock(mutex_);
+  const auto found = taken_over_.find(offset);
+  if (found == taken_over_.end()) return true;
+  constexpr int kHow = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
+  if (::mmap(base_ + offset, found->second, PROT_READ | PROT_WRITE, kHow, fd_.get(), static_cast<off_t>(offset)) ==
+      MAP_FAILED) {
+    log_.error(Status::system("cannot map shared memory again; it is not used any more", errno).message());
+    return false;
+  }
+  ::madvise(base_ + offset, found->second, MADV_DONTDUMP);
+  taken_over_.erase(found);
+  return true;
+}
+
+bool Segment::taken_over(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  if (!any_taken_over_.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(mutex_);
+  const auto after = taken_over_.lower_bound(offset + std::max<std::uint64_t>(bytes, 1));
+  if (after == taken_over_.begin()) return false;
+  const auto last = std::prev(after);
+  return last->first + last->second > offset;
+}
+
 void Segment::release(std::uint64_t offset, std::uint64_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = live_.find(offset);
@@ -192,8 +246,11 @@ Result<std::shared_ptr<RegisteredMemory>> Segment::register_memory(std::byte* da
 }
 
 Place Segment::find(const void* data, std::uint64_t bytes) const noexcept {
+  LentList::of_process().contents_change();
   const auto at = reinterpret_cast<std::uintptr_t>(data), base = reinterpret_cast<std::uintptr_t>(base_);
-  if (at >= base && at - base <= bytes_ && bytes <= bytes_ - (at - base)) return {at - base, nullptr};
+  if (at >= base && at - base <= bytes_ && bytes <= bytes_ - (at - base))
+    return taken_over(at - base, bytes) ? registered_.find(static_cast<const std::byte*>(data), bytes)
+                                        : Place{at - base, nullptr};
   return registered_.find(static_cast<const std::byte*>(data), bytes);
 }
 

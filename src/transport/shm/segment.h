@@ -1,7 +1,7 @@
 #pragma once
 /// This process's shared memory: a sealed memfd. It has no name, so nothing can leak, and no mount limits its size.
 ///
-/// Forked children keep the mapping (no MADV_DONTFORK): a child may read what its parent put into buffers that live here. Whoever
+/// Forked children keep the mapping (no MADV_DONTFORK), but for buffers, of which they have copies of their own (LentList). Whoever
 /// writes checks that it is not in a forked child first (see Channel::close).
 
 #include <atomic>
@@ -37,6 +37,9 @@ class Segment final : public SharedSegment, public std::enable_shared_from_this<
   /// As allocate_buffer(), for bytes that lie on huge pages where `like` can. From 32 MiB on the range is so wide that all of them do in the segment,
   /// the ends, too, which cannot where `like` is: less than 4 MiB more.
   Result<Room> allocate_like(const std::byte* like, std::uint64_t bytes);
+  Status hand_out(std::uint64_t offset, std::uint64_t bytes) override;
+  bool take_over(std::uint64_t offset, std::uint64_t bytes) noexcept override;
+  bool take_back(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept override;
   Result<std::shared_ptr<RegisteredMemory>> register_memory(std::byte* data, std::uint64_t bytes,
                                                             Freed freed = Freed::after_release) override;
@@ -58,12 +61,17 @@ class Segment final : public SharedSegment, public std::enable_shared_from_this<
   Result<std::uint64_t> allocate_small(std::uint64_t bytes);
   Status commit(std::uint64_t offset, std::uint64_t bytes) noexcept;
   void punch(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  Lent lent_at(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+  bool taken_over(std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
   Fd fd_;
   std::byte* base_;
   std::uint64_t bytes_;
   Logger log_;
-  std::mutex mutex_;
+  std::uint64_t device_ = 0, inode_ = 0;  ///< of the memfd
+  mutable std::mutex mutex_;
+  Extents::Map taken_over_;  ///< handed out, and not at its address any more
+  std::atomic<bool> any_taken_over_{false};
   Extents pages_;      ///< not committed, all zero
   Extents small_;      ///< committed pieces for allocations below a page; may be dirty
   Extents::Map live_;  ///< what is handed out
