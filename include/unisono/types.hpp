@@ -10,7 +10,8 @@
 
 namespace unisono {
 
-/// Element types. f16 is IEEE binary16, bf16 the upper half of binary32; both accumulate in f32.
+/// Element types. f16 is IEEE binary16, bf16 the upper half of binary32; sums and products of both are f32
+/// until all ranks are in, on every transport, and rounded once.
 /// boolean is one byte, zero or not zero.
 enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean };
 inline constexpr int kDTypes = 13;

@@ -110,7 +110,7 @@ void Operation::lay_out() {
   exchanges_ = bound_->compiled->exchanges &&
                slice_bytes_ >= ground_.domain->least_exchanged();  // the same on both ranks, as slices are
   slices_ = std::max<std::int64_t>(1, divide_up(largest, slice_bytes_));
-  scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64;
+  scratch_stride_ = divide_up(std::min(slice_bytes_, largest), 64) * 64 * (plan.wide.empty() ? 1 : 2);
   const std::int64_t window = plan.shared ? 1 : plan.staged ? kWindow : ground_.network_window;
   const auto slots = static_cast<std::size_t>(std::min(slices_, window));
   folds_ =

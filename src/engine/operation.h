@@ -217,6 +217,7 @@ class Operation final : public Running {
   Stretch next_stretch(std::size_t bytes) const;
   bool fetch_operands(const Slot& slot, const plan::Step& step, const Stretch& now, std::span<void*> memory);
   bool from_memory(const plan::Step& step) const;
+  bool convert(const plan::Step& step, const Part& to, const Part& from) const;
   kernels::Reduce reduction(const plan::Step& step) const;  ///< what a reduce does, without hints
   void reduce_operands(const plan::Step& step, std::span<void* const> memory, std::size_t bytes);
   void reduce_piece(kernels::Reduce& what, std::span<void* const> dst, std::span<void* const> src, std::size_t bytes);

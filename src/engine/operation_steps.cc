@@ -99,7 +99,8 @@ Operation::Part Operation::part(const Slot& slot, const Ref& ref, std::int32_t b
       const auto index = static_cast<std::size_t>(slot.slice % static_cast<std::int64_t>(slots_.size()));
       const std::size_t offset = (index * binding.scratch.size() + static_cast<std::size_t>(block)) *
                                  static_cast<std::size_t>(scratch_stride_);
-      return {ground_.scratch->data() + offset, clip(binding.scratch[block])};
+      return {ground_.scratch->data() + offset,
+              clip(binding.scratch[block]) * (plan().is_wide(ref.space, block) ? 2 : 1)};
     }
     case Space::stage: {
       const std::size_t offset = slot.stage + static_cast<std::size_t>(block * slice_bytes_);
@@ -189,6 +190,7 @@ Operation::Done Operation::run_copy(Slot& slot, std::uint32_t index) {
       now = next_stretch(bytes);
       if (now.bytes == 0) continue;
       if (now.bytes > kBrief) tell();
+      if (to.bytes != from.bytes && convert(step, to, from)) continue;
       const bool whole = steps.size() == 1 && piece_.at == 0;
       if (whole && joint_copies_ && offer(slot, step)) return run_offered();
       if (whole && is_offered_get(index)) return run_get(to.data, from);
@@ -261,7 +263,22 @@ bool Operation::from_memory(const Step& step) const {
 }
 
 kernels::Reduce Operation::reduction(const Step& step) const {
-  return {prepared().dtype, prepared().op, step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
+  const Ref& result = plan().dst(step)[0];
+  const DType dtype = plan().is_wide(result.space, result.first) ? DType::f32 : prepared().dtype;
+  return {dtype, prepared().op, step.final && prepared().op == ReduceOp::avg ? ground_.size : 1};
+}
+
+/// A copy to or from wide scratch; false: it is no such copy.
+bool Operation::convert(const Step& step, const Part& to, const Part& from) const {
+  const Ref &d = plan().dst(step)[0], &s = plan().src(step)[0];
+  const bool widens = plan().is_wide(d.space, d.first);
+  if (widens == plan().is_wide(s.space, s.first)) return false;
+  const std::size_t count = std::min(to.bytes, from.bytes) / size_of(prepared().dtype);
+  if (widens)
+    kernels::widen(to.data, from.data, prepared().dtype, count);
+  else
+    kernels::narrow(to.data, from.data, prepared().dtype, count);
+  return true;
 }
 
 void Operation::reduce_operands(const Step& step, std::span<void* const> memory, std::size_t bytes) {

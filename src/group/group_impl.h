@@ -236,8 +236,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
       operation_;  ///< of whichever call runs; its memory serves them all. Under the baton
   static constexpr int kKnownBits = 5;
   std::array<Known, std::size_t{1} << kKnownBits> known_;  ///< by hash of the signature; under the baton
-  std::map<std::tuple<Collective, const plan::Algorithm*, int>, std::shared_ptr<const engine::Compiled>>
-      plans_;  ///< under the baton
+  /// By collective, algorithm, root, and whether it is widened; under the baton.
+  std::map<std::tuple<Collective, const plan::Algorithm*, int, bool>, std::shared_ptr<const engine::Compiled>> plans_;
   std::map<std::tuple<Collective, int, int>, Rivalry>
       rivalries_;  ///< by collective, digits of its bytes, and judge; under the baton
   std::mutex subgroup_mutex_;

@@ -6,8 +6,18 @@
 #include <utility>
 
 #include "group/group_impl.h"
+#include "plan/widened.h"
 
 namespace unisono::detail {
+
+namespace {
+/// Whether sums of it are f32 until they are whole.
+bool adds_halves(const Call& call) noexcept {
+  const bool half = call.dtype == DType::f16 || call.dtype == DType::bf16;
+  const bool adds = call.op == ReduceOp::sum || call.op == ReduceOp::avg || call.op == ReduceOp::product;
+  return reduces(call.collective) && half && adds;
+}
+}  // namespace
 
 Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
   const bool one_host = parts_.domain != nullptr;
@@ -28,7 +38,10 @@ Result<const plan::Algorithm*> GroupImpl::choose(const Pending& p) const {
           fmt::format("algorithm {} reads the memory of other processes, and not all ranks of group \"{}\" may "
                       "(process_vm_readv; UNISONO_PEER_MEMORY). Nothing was sent",
                       p.requested->name, parts_.name));
-    if (p.requested->even_only && !even(p.call))
+    if (p.requested->has_partial_sums(size()) && plan::needs_one_host(p.requested->place) && adds_halves(p.call))
+      return Status::invalid(fmt::format("algorithm {} would round partial sums of {} to 16 bits. Nothing was sent",
+                                         p.requested->name, name_of(p.call.dtype)));
+    if (p.requested->even_only() && !even(p.call))
       return Status::invalid(fmt::format("algorithm {} needs equal counts. Nothing was sent", p.requested->name));
     return p.requested;
   }
@@ -50,19 +63,21 @@ plan::Question GroupImpl::question(const Call& call) const {
   q.ranks = size();
   q.bytes = collective_bytes(call, size());
   q.even = even(call) && !own_row_only;
+  q.rounds = adds_halves(call);
   return q;
 }
 
 std::shared_ptr<const engine::Compiled> GroupImpl::compiled(const Call& call, const plan::Algorithm& algorithm) {
   const int root = root_of(call);
-  auto& slot = plans_[{call.collective, &algorithm, root}];
+  const bool widen = adds_halves(call) && algorithm.has_partial_sums(size());
+  auto& slot = plans_[{call.collective, &algorithm, root, widen}];
   if (slot == nullptr) {
     if (plans_.size() > 256) {  // a group of many roots and overrides: start over rather than grow
       plans_.clear();
       return compiled(call, algorithm);
     }
-    slot = std::make_shared<const engine::Compiled>(
-        engine::compile(algorithm.build({size(), rank(), root, parts_.hosts, parts_.nodes})));
+    plan::Plan plan = algorithm.build({size(), rank(), root, parts_.hosts, parts_.nodes});
+    slot = std::make_shared<const engine::Compiled>(engine::compile(widen ? plan::widened(plan) : std::move(plan)));
   }
   return slot;
 }

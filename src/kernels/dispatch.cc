@@ -13,6 +13,7 @@ namespace unisono::kernels {
 static_assert(unit::kOps == kReduceOps && unit::kTypes == kDTypes);
 static_assert(static_cast<int>(ReduceOp::bxor) == 7 && static_cast<int>(ReduceOp::avg) == 1,
               "the order of unit.cc's rows");
+static_assert(static_cast<int>(DType::f16) == 0 && static_cast<int>(DType::bf16) == 1 && unit::kHalves == 2);
 static_assert(static_cast<int>(DType::f32) == 2 && static_cast<int>(DType::boolean) == 12,
               "the order of unit.cc's columns");
 
@@ -131,6 +132,14 @@ void copy(void* dst, const void* src, std::size_t bytes, bool around, bool far) 
 
 void fetch(void* dst, const void* src, std::size_t bytes, bool around) noexcept {
   set_in_use().fetch(dst, src, bytes, around);
+}
+
+void widen(void* dst, const void* src, DType half, std::size_t count) noexcept {
+  set_in_use().widen(dst, src, half, count);
+}
+
+void narrow(void* dst, const void* src, DType half, std::size_t count) noexcept {
+  set_in_use().narrow(dst, src, half, count);
 }
 
 const char* kernel_set() noexcept { return set_in_use().name; }

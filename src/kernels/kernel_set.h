@@ -27,6 +27,13 @@ struct KernelSet {
     void* const both[] = {dst, dst2};
     reduce(what, std::span<void* const>(both, dst2 == nullptr ? 1 : 2), src, count);
   }
+  /// As kernels::widen and kernels::narrow.
+  void widen(void* dst, const void* src, DType half, std::size_t count) const noexcept {
+    table->widen[static_cast<std::size_t>(half)](static_cast<char*>(dst), static_cast<const char*>(src), count);
+  }
+  void narrow(void* dst, const void* src, DType half, std::size_t count) const noexcept {
+    table->narrow[static_cast<std::size_t>(half)](static_cast<char*>(dst), static_cast<const char*>(src), count);
+  }
   /// As kernels::copy.
   void copy(void* dst, const void* src, std::size_t bytes, bool around, bool far) const noexcept;
   /// As kernels::fetch.

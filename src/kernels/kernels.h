@@ -55,6 +55,11 @@ void copy(void* dst, const void* src, std::size_t bytes, bool around = false, bo
 /// copy() from what another core has written just now, and writes again and again, or to what another one has; `around` is about dst only. How it is read tells how long that core's next stores take (copy.cc).
 void fetch(void* dst, const void* src, std::size_t bytes, bool around = false) noexcept;
 
+/// Elements of `half`, which is f16 or bf16, as f32, and back, rounded to nearest even, as reduce() does it. No NaN but the
+/// one of reduce() need survive. `dst` and `src` have `count` elements each, at any alignment, and do not overlap.
+void widen(void* dst, const void* src, DType half, std::size_t count) noexcept;
+void narrow(void* dst, const void* src, DType half, std::size_t count) noexcept;
+
 /// Which set is in use: "avx512fp16", "avx512", "avx2", "sse4", "neon", "scalar". UNISONO_KERNELS=NAME forces one that the processor
 /// has.
 const char* kernel_set() noexcept;

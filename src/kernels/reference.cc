@@ -129,6 +129,26 @@ void reference(void* const* dst, std::size_t dsts, const void* const* src, std::
   }
 }
 
+template <DType half>
+void widen_reference(char* to, const char* from, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; i++) {
+    std::uint16_t s;
+    std::memcpy(&s, from + i * sizeof(s), sizeof(s));
+    const float f = Element<half>::widen(s);
+    std::memcpy(to + i * sizeof(f), &f, sizeof(f));
+  }
+}
+
+template <DType half>
+void narrow_reference(char* to, const char* from, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; i++) {
+    float f;
+    std::memcpy(&f, from + i * sizeof(f), sizeof(f));
+    const std::uint16_t s = Element<half>::narrow(f);
+    std::memcpy(to + i * sizeof(s), &s, sizeof(s));
+  }
+}
+
 template <std::size_t... I>
 constexpr unit::Table make_table(std::index_sequence<I...>) {
   unit::Table table{};
@@ -138,6 +158,8 @@ constexpr unit::Table make_table(std::index_sequence<I...>) {
     if constexpr (supports(op, dtype)) table.reduce[i / kDTypes][i % kDTypes] = reference<op, dtype>;
   };
   (fill.template operator()<I>(), ...);
+  table.widen[0] = widen_reference<DType::f16>, table.widen[1] = widen_reference<DType::bf16>;
+  table.narrow[0] = narrow_reference<DType::f16>, table.narrow[1] = narrow_reference<DType::bf16>;
   return table;
 }
 

@@ -73,7 +73,15 @@ RefList PlanBuilder::wrapped(Space space, std::int32_t first, std::int32_t count
 Ref PlanBuilder::new_scratch(std::int32_t extent) {
   const Ref ref{Space::scratch, -1, static_cast<std::int32_t>(plan_.scratch_extent.size()), 1};
   plan_.scratch_extent.push_back(extent);
+  if (!plan_.wide.empty()) plan_.wide.push_back(0);
   scratch_cell_.push_back(new_cell());
+  return ref;
+}
+
+Ref PlanBuilder::new_wide_scratch(std::int32_t extent) {
+  const Ref ref = new_scratch(extent);
+  plan_.wide.resize(plan_.scratch_extent.size());
+  plan_.wide.back() = 1;
   return ref;
 }
 

@@ -69,6 +69,8 @@ class PlanBuilder {
   RefList wrapped(Space space, std::int32_t first, std::int32_t count) const;
   /// New scratch: one block of extent `extent`.
   Ref new_scratch(std::int32_t extent);
+  /// The same, wide (ir.h).
+  Ref new_wide_scratch(std::int32_t extent);
   /// New scratch: blocks of extents first, first+1, ... (modulo ranks()), contiguous.
   Ref new_scratch_wrapped(std::int32_t first, std::int32_t count);
   /// The layout of every rank's stage; the number of blocks must be the same on all ranks.

@@ -23,6 +23,9 @@
 /// hold the data. The k-th send from i to j on a channel meets the k-th recv at j from i on that channel (order of
 /// listing); their total extents are equal, block by block.
 ///
+/// Wide scratch. Elements of f16 and bf16 are f32 there, so that partial sums are not rounded. The operands of a reduce are all
+/// wide or none is, a block of a message is so at both ends or at none, and a copy between the two kinds converts (widened.h).
+///
 /// Slices. The engine may cut every block into K slices and run the same plan for each, up to `window` of them at once,
 /// oldest first; scratch and stage have a copy for each slice in flight. Nothing in a plan depends on K.
 ///
@@ -48,6 +51,7 @@
 /// alone, which is as much larger as the rank's, and all its operands are open to all.
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -136,6 +140,7 @@ struct Plan {
   std::uint16_t channels = 0;  ///< signal channels, "done" not counted
   std::int32_t extents = 0;    ///< how many extents the blocks refer to
   std::vector<std::int32_t> in_extent, out_extent, scratch_extent, stage_extent;
+  std::vector<std::uint8_t> wide;     ///< by block of scratch: 1 where it is wide; empty: none is
   std::vector<std::uint8_t> exposed;  ///< shared plans: by rank, kExposesIn and kExposesOut
   std::vector<Step> steps;
   std::vector<Ref> refs;
@@ -159,6 +164,9 @@ struct Plan {
         return {};  // of another rank: layout.h knows them
     }
     return {};
+  }
+  bool is_wide(Space space, std::int32_t block) const noexcept {
+    return space == Space::scratch && !wide.empty() && wide[static_cast<std::size_t>(block)] != 0;
   }
   friend bool operator==(const Plan&, const Plan&) = default;
 };

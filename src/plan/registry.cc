@@ -2,18 +2,18 @@
 
 namespace unisono::plan {
 
-#define ROW(collective, name, place, even_only, summary, source) \
-  namespace collective {                                         \
-  Plan name(const Shape&);                                       \
-  Cost name##_cost(const Shape&);                                \
+#define ROW(collective, name, place, traits, summary, source) \
+  namespace collective {                                      \
+  Plan name(const Shape&);                                    \
+  Cost name##_cost(const Shape&);                             \
   }
 #include "plan/algorithms/table.inc"
 #undef ROW
 
 namespace {
 
-#define ROW(collective, name, place, even_only, summary, source)                                         \
-  Algorithm{Collective::collective,  #name, Place::place, summary, source, even_only, &collective::name, \
+#define ROW(collective, name, place, traits, summary, source)                                                 \
+  Algorithm{Collective::collective,  #name, Place::place, summary, source, Traits::traits, &collective::name, \
             &collective::name##_cost},
 constexpr Algorithm kAlgorithms[] = {
 #include "plan/algorithms/table.inc"

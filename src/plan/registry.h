@@ -39,6 +39,13 @@ constexpr bool needs_one_host(Place place) noexcept {
          place == Place::several_nodes;
 }
 
+/// What else a row says of its algorithm.
+enum class Traits : std::uint8_t {
+  none,
+  even_only,    ///< forwards blocks whose size only their owners know: counts must be equal
+  partial_sums  ///< adds up in several steps; the others add all inputs of a block in one
+};
+
 /// Closed-form cost of an algorithm for blocks of equal size, over all ranks; the verifier counts and compares.
 struct Cost {
   static constexpr std::int64_t kNotCounted = -1;  ///< steps that depend on more than the number of ranks
@@ -59,9 +66,13 @@ struct Algorithm {
   Place place;
   std::string_view summary;  ///< one line for tables
   std::string_view source;   ///< paper, or "folklore"
-  bool even_only;            ///< forwards blocks whose size only their owners know: counts must be equal
+  Traits traits;
   Plan (*build)(const Shape&);
   Cost (*cost)(const Shape&);
+
+  bool even_only() const noexcept { return traits == Traits::even_only; }
+  /// Whether some rank of `ranks` keeps or sends the sum of several inputs, but not of all. Of f16 and bf16 such sums are f32 (widened.h).
+  bool has_partial_sums(std::int32_t ranks) const noexcept { return traits == Traits::partial_sums && ranks > 2; }
 };
 
 /// All algorithms, grouped by collective, the plainest first.

@@ -144,7 +144,9 @@ std::string_view why_not(const Algorithm& algorithm, const Question& q) noexcept
     return "it needs several hosts, and several ranks on some of them";
   if (algorithm.place == Place::several_nodes && !q.several_nodes)
     return "it needs several NUMA nodes, and several ranks on some of them";
-  if (algorithm.even_only && !q.even) return "it needs equal counts, and they differ";
+  if (q.rounds && algorithm.has_partial_sums(q.ranks) && needs_one_host(algorithm.place))
+    return "it would round partial sums to 16 bits";
+  if (algorithm.even_only() && !q.even) return "it needs equal counts, and they differ";
   return {};
 }
 
@@ -190,9 +192,24 @@ Result<Selector> Selector::parse(std::string_view overrides, std::string_view tu
   return selector;
 }
 
+namespace {
+/// What runs instead of a partial-sum algorithm that no override names, or null. Its partial sums would travel as f32;
+/// `direct` adds once and sends 16 bits only. It has more messages, and sends more between hosts of several ranks.
+const Algorithm* adds_once_instead(const Rule& rule, const Question& q) noexcept {
+  constexpr std::int64_t kLeast = 64 << 10;
+  constexpr std::int32_t kMostRanks = 32;
+  const bool partial = q.rounds && rule.algorithm->has_partial_sums(q.ranks);
+  if (!partial || rule.origin == Origin::override || q.several_hosts) return nullptr;
+  if (q.bytes < kLeast || q.ranks > kMostRanks) return nullptr;
+  return find_algorithm(q.collective, "direct");
+}
+}  // namespace
+
 const Algorithm* Selector::choose(const Question& question) const noexcept {
   for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
-    if (matches(*rule, question) && why_not(*rule->algorithm, question).empty()) return rule->algorithm;
+    if (!matches(*rule, question) || !why_not(*rule->algorithm, question).empty()) continue;
+    const Algorithm* const instead = adds_once_instead(*rule, question);
+    return instead != nullptr ? instead : rule->algorithm;
   }
   return nullptr;  // the built-in table has an answer to every question
 }
@@ -203,6 +220,9 @@ Choice Selector::explain(const Question& question) const {
     if (!matches(*rule, question)) continue;
     const std::string_view reason = why_not(*rule->algorithm, question);
     const std::string_view origin = name_of(rule->origin);
+    if (const Algorithm* const instead = reason.empty() ? adds_once_instead(*rule, question) : nullptr)
+      return {instead, fmt::format("sums of f16 and bf16 from 64K on are added in one step, instead of by {} {}{}",
+                                   origin, to_text(*rule), passed_over)};
     if (reason.empty()) {
       return {rule->algorithm, fmt::format("{} {}{}", origin, to_text(*rule), passed_over)};
     }

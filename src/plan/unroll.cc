@@ -9,9 +9,10 @@ namespace unisono::plan {
 
 namespace {
 
-void repeat(std::vector<std::int32_t>& extents, std::int32_t times) {
-  const auto once = extents;
-  for (std::int32_t t = 1; t < times; t++) extents.insert(extents.end(), once.begin(), once.end());
+template <class T>
+void repeat(std::vector<T>& blocks, std::int32_t times) {
+  const auto once = blocks;
+  for (std::int32_t t = 1; t < times; t++) blocks.insert(blocks.end(), once.begin(), once.end());
 }
 
 class Unroller {
@@ -25,6 +26,7 @@ class Unroller {
     repeat(all_.in_extent, how.slices);
     repeat(all_.out_extent, how.slices);
     repeat(all_.scratch_extent, how.window);
+    repeat(all_.wide, how.window);
     repeat(all_.stage_extent, how.window);
     const auto times = static_cast<std::size_t>(how.slices);
     all_.steps.reserve(times * (plan.steps.size() + 1));

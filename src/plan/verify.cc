@@ -10,6 +10,7 @@
 #include "plan/print.h"
 #include "plan/unroll.h"
 #include "plan/verify_internal.h"
+#include "plan/widened.h"
 
 namespace unisono::plan {
 
@@ -147,6 +148,41 @@ std::vector<Plan> build_all(const Algorithm& algorithm, const Shape& shape) {
   return plans;
 }
 
+namespace {
+
+/// With three slices in flight in windows of 1 and 2.
+void verify_windows(std::span<const Plan> plans, Report& report, const VerifyOptions& options) {
+  for (const std::int32_t window : {1, 2}) {
+    if (!report.ok()) break;
+    std::vector<Plan> unrolled;
+    for (const Plan& plan : plans) unrolled.push_back(unroll(plan, {3, window}));
+    report.violations = verify(unrolled, {nullptr, 3, options.max_violations}).violations;
+  }
+}
+
+/// What the row says of partial sums is true, and the plans are right with these in wide scratch.
+void verify_partial_sums(const Algorithm& algorithm, std::vector<Plan> plans, Report& report, bool windows) {
+  const auto ranks = static_cast<std::int32_t>(plans.size());
+  if (!algorithm.has_partial_sums(ranks)) {
+    for (const Plan& plan : plans)
+      for (std::size_t i = 0; i < plan.steps.size(); i++)
+        if (plan.steps[i].op == OpCode::reduce && !plan.steps[i].final)
+          report.violations.push_back(
+              {Fault::final_reduce, plan.shape.rank, static_cast<std::int64_t>(i),
+               fmt::format("rank {} step {}: {} is a partial sum, and the algorithm's row does not say partial_sums",
+                           plan.shape.rank, i, to_text(plan, plan.steps[i]))});
+    return;
+  }
+  if (needs_one_host(algorithm.place)) return;  // never run with 16-bit sums (select.cc)
+  const VerifyOptions options;
+  for (Plan& plan : plans) plan = widened(plan);
+  report.violations = verify(plans, options).violations;
+  if (windows) verify_windows(plans, report, options);
+  for (Violation& v : report.violations) v.text += " (widened)";
+}
+
+}  // namespace
+
 Report verify(const Algorithm& algorithm, const Shape& shape, bool windows) {
   const std::vector<Plan> plans = build_all(algorithm, shape);
   const Cost expected = algorithm.cost(shape);
@@ -159,13 +195,8 @@ Report verify(const Algorithm& algorithm, const Shape& shape, bool windows) {
     report.violations = verify(turned, {nullptr, 1, options.max_violations}).violations;
     for (Violation& v : report.violations) v.text += " (with its first copies in the opposite order)";
   }
-  if (!windows) return report;
-  for (const std::int32_t window : {1, 2}) {
-    if (!report.ok()) break;
-    std::vector<Plan> unrolled;
-    for (const Plan& plan : plans) unrolled.push_back(unroll(plan, {3, window}));
-    report.violations = verify(unrolled, {nullptr, 3, options.max_violations}).violations;
-  }
+  if (windows) verify_windows(plans, report, options);
+  if (report.ok()) verify_partial_sums(algorithm, plans, report, windows);
   return report;
 }
 

@@ -12,6 +12,7 @@
 ///   - messages meet in order with equal extents, and each channel is signalled once by every rank;
 ///   - all ranks compute a block with the same reduction tree, which has exactly one final reduce, its last;
 ///   - of an algorithm: all of that with the copies that a shared plan begins with in the opposite order, too (opening.h);
+///   - of an algorithm: it has partial sums where its row says so, and all of that with them in wide scratch, too (widened.h);
 ///   - in joint plans, every rank's reduction is that of any other but for the block, on memory that is open to all;
 ///   - the counted steps and bytes are those of the closed form.
 /// Slices in flight together are proved by unroll(), which writes them out as one plan.
@@ -34,7 +35,7 @@ enum class Fault : std::uint8_t {
   layout,                ///< in or out blocks are not those of the collective
   writes_input,          ///< a step writes to `in`
   extents,               ///< a copy or reduce of blocks of different extents
-  message,               ///< a message without its counterpart, or one whose two ends differ in extents
+  message,               ///< a message without its counterpart, or one whose two ends differ in extents or widths
   signal,                ///< a channel that is not signalled exactly once on every rank
   race,                  ///< two unordered steps on one block, one of them writing
   early_end,             ///< a rank that ends while another may still touch its input or output

@@ -118,14 +118,13 @@ struct End {
   GlobalStep step;
 };
 
-std::vector<std::int32_t> extents_of_message(const Plan& plan, std::span<const Ref> refs) {
-  std::vector<std::int32_t> extents;
-  for (const Ref& ref : refs) {
-    const auto all =
-        plan.extents_of(ref.space).subspan(static_cast<std::size_t>(ref.first), static_cast<std::size_t>(ref.count));
-    extents.insert(extents.end(), all.begin(), all.end());
-  }
-  return extents;
+// Of each block its extent, and whether it is wide.
+std::vector<std::pair<std::int32_t, bool>> blocks_of_message(const Plan& plan, std::span<const Ref> refs) {
+  std::vector<std::pair<std::int32_t, bool>> blocks;
+  for (const Ref& ref : refs)
+    for (std::int32_t b = ref.first; b < ref.first + ref.count; b++)
+      blocks.emplace_back(plan.extents_of(ref.space)[static_cast<std::size_t>(b)], plan.is_wide(ref.space, b));
+  return blocks;
 }
 
 // The messages to one rank: the k-th send of a channel meets the k-th recv.
@@ -156,9 +155,10 @@ void match_messages(const Subject& subject, std::vector<End>& sends, std::vector
     links.counterpart[recv] = send;
     const Plan& from = subject.plan(subject.rank_of(send));
     const Plan& to = subject.plan(subject.rank_of(recv));
-    if (extents_of_message(from, from.src(subject.step(send))) != extents_of_message(to, to.dst(subject.step(recv)))) {
-      findings.add(Fault::message, subject.rank_of(recv), subject.local(recv),
-                   fmt::format("{} meets {}: their extents differ", subject.name(send), subject.name(recv)));
+    if (blocks_of_message(from, from.src(subject.step(send))) != blocks_of_message(to, to.dst(subject.step(recv)))) {
+      findings.add(
+          Fault::message, subject.rank_of(recv), subject.local(recv),
+          fmt::format("{} meets {}: their extents differ, or their widths", subject.name(send), subject.name(recv)));
     }
   }
 }

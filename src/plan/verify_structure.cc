@@ -147,6 +147,7 @@ class StructureCheck {
         break;
       case OpCode::reduce:
         expect(src.size() >= 2 && !dst.empty(), "needs at least two sources and one destination");
+        check_widths(step);
         break;
       case OpCode::signal:
       case OpCode::wait:
@@ -155,6 +156,15 @@ class StructureCheck {
     }
     check_spaces(step);
     if (!src.empty() && !dst.empty()) check_extents(src, dst);
+  }
+
+  // A reduce converts nothing.
+  void check_widths(const Step& step) {
+    std::size_t wide = 0, blocks = 0;
+    for (const auto refs : {plan_.dst(step), plan_.src(step)})
+      for (const Ref& ref : refs)
+        for (std::int32_t b = ref.first; b < ref.first + ref.count; b++, blocks++) wide += plan_.is_wide(ref.space, b);
+    expect(wide == 0 || wide == blocks, "has operands of which some are wide and some are not");
   }
 
   void expect(bool holds, std::string_view what) {

@@ -22,7 +22,7 @@ bool runs_there(const plan::Algorithm& a, const Sizes& sizes) {
   const bool counted = a.collective == Collective::all_gather || a.collective == Collective::gather ||
                        a.collective == Collective::reduce_scatter || a.collective == Collective::scatter;
   return plan::needs_one_host(a.place) && a.place != plan::Place::several_nodes &&
-         (sizes.counts.empty() || (counted && !a.even_only));
+         (sizes.counts.empty() || (counted && !a.even_only()));
 }
 
 /// All algorithms over memory; `check` sees the Bound of every rank.

@@ -35,7 +35,7 @@ std::vector<Scenario> scenarios(const plan::Algorithm& a, int n) {
       list.push_back(s);
       const bool by_rank = a.collective == Collective::all_gather || a.collective == Collective::gather ||
                            a.collective == Collective::scatter || a.collective == Collective::reduce_scatter;
-      if (!by_rank || a.even_only) continue;
+      if (!by_rank || a.even_only()) continue;
       for (int q = 0; q < n; q++) s.counts.push_back(q % 3 == 1 ? 0 : count / (q + 1));
       list.push_back(s);
     }

@@ -46,7 +46,7 @@ Plan in_a_fixed_order(const Shape& shape) {
 
 TEST(Opening, IsProvedInTheOppositeOrderToo) {
   const Algorithm fixed{
-      Collective::all_gather, "fixed", Place::shared_buffers, "", "", false, in_a_fixed_order, [](const Shape&) {
+      Collective::all_gather, "fixed", Place::shared_buffers, "", "", Traits::none, in_a_fixed_order, [](const Shape&) {
         return Cost{1, 0.5};
       }};
   EXPECT_TRUE(verify(build_all(fixed, {2})).ok()) << verify(build_all(fixed, {2})).text();

@@ -99,7 +99,7 @@ TEST(Selector, AnswersEveryQuestionWithWhatCanRun) {
             ASSERT_NE(chosen, nullptr) << name_of(q.collective) << " " << ranks << " " << bytes;
             EXPECT_EQ(chosen->collective, q.collective);
             EXPECT_TRUE(one_host || chosen->place == Place::network);
-            EXPECT_TRUE(even || !chosen->even_only);
+            EXPECT_TRUE(even || !chosen->even_only());
             EXPECT_EQ(s.explain(q).algorithm, chosen);
           }
         }
@@ -246,6 +246,36 @@ TEST(Sizes, AreFormattedWithoutLoss) {
   EXPECT_EQ(format_size(std::int64_t{5} << 30), "5G");
   for (const std::int64_t bytes : {1LL, 1023LL, 1024LL, 1025LL, 1LL << 20, (1LL << 30) + 1024}) {
     EXPECT_EQ(*parse_size(format_size(bytes)), bytes);
+  }
+}
+
+TEST(Select, LargeSumsOf16BitsAreAddedInOneStep) {
+  const Selector table = *Selector::parse("");
+  for (const Collective c : {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter})
+    for (const std::int32_t ranks : {2, 3, 8, 33})
+      for (const std::int64_t bytes : {1 << 10, 64 << 10, 64 << 20})
+        for (const bool hosts : {false, true}) {
+          Question q{.collective = c, .one_host = false, .ranks = ranks, .bytes = bytes, .rounds = true};
+          q.several_hosts = hosts && ranks > 2;
+          const Algorithm* chosen = table.choose(q);
+          EXPECT_EQ(chosen, table.explain(q).algorithm);
+          if (ranks > 2 && ranks < 33 && bytes >= 64 << 10 && !hosts) {
+            EXPECT_EQ(chosen->name, "direct") << name_of(c) << ranks;
+          }
+          q.rounds = false;
+          if (bytes > 1 << 20) {
+            EXPECT_NE(table.choose(q)->name, "direct");
+          }
+        }
+  const Selector ring = *Selector::parse("all_reduce:0-=ring");
+  EXPECT_EQ(ring.choose({.one_host = false, .ranks = 4, .bytes = 1 << 20, .rounds = true})->name, "ring");
+}
+
+TEST(Select, NoAlgorithmInSharedMemoryRoundsPartialSums) {
+  const Selector nodes = *Selector::parse("all_reduce:0-=staged_nodes;reduce_scatter:0-=staged_nodes");
+  for (const Collective c : {Collective::all_reduce, Collective::reduce_scatter}) {
+    const Question q{.collective = c, .ranks = 16, .bytes = 1 << 20, .rounds = true, .several_nodes = true};
+    EXPECT_NE(nodes.choose(q)->name, "staged_nodes");
   }
 }
 

@@ -22,11 +22,16 @@ inline constexpr size_t kLine = 64;
 /// false.
 inline constexpr int kOps = 8;
 inline constexpr int kTypes = 13;
+/// `count` elements of f16 or bf16 as f32, or back.
+using ConvertFunction = void (*)(char* to, const char* from, size_t count) noexcept;
+inline constexpr int kHalves = 2;  ///< f16, bf16: the first of unisono::DType
+
 struct Table {
   ReduceFunction reduce[kOps][kTypes];
   CopyFunction copy_around;  ///< with stores around the caches; null where there are no such stores
   CopyFunction copy_memory;  ///< the same where all comes from memory: what lies in no cache is read fastest so
   CopyFunction fetch;        ///< with loads of vectors, however much it is; null where memcpy does that
+  ConvertFunction widen[kHalves], narrow[kHalves];
 };
 
 }  // namespace unisono::kernels::unit

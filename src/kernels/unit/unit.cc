@@ -3,6 +3,7 @@
 // included: table.h says why.
 
 #include "kernels/unit/average.h"
+#include "kernels/unit/conversions.h"
 #include "kernels/unit/copies.h"
 #include "kernels/unit/elements.h"
 #include "kernels/unit/fold.h"
@@ -53,6 +54,8 @@ const unit::Table kTable = {
     },
     kCopyAround,
     kCopyMemory,
-    kFetch};
+    kFetch,
+    {widen<OrderedF16>, widen<OrderedBf16>},
+    {narrow<OrderedF16>, narrow<OrderedBf16>}};
 
 }  // namespace unisono::kernels::UNISONO_UNIT
