@@ -14,6 +14,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := true
 # A precompiled header is told by what it was made of.
 export CCACHE_SLOPPINESS := pch_defines,time_macros
+# Compilers run under ccache where it is installed.
+LAUNCHER = $(if $(shell command -v ccache),CMAKE_CXX_COMPILER_LAUNCHER=ccache)
 # One name for the compiler everywhere: ccache takes /usr/bin/c++ and /usr/bin/g++ for two.
 ifeq ($(origin CXX),default)
 CXX := g++
@@ -33,8 +35,13 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 .PHONY: deps
-deps: ## install the Debian packages that are missing (as root), or name them
+deps: ## install the packages that the tests need and that are missing (as root), or name them
 	@tools/install_deps.sh
+
+# What building alone needs: no GoogleTest, no benchmark, no ccache.
+.PHONY: deps-build
+deps-build:
+	@tools/install_deps.sh build
 
 .PHONY: build
 build: $(STAMPS)/package ## the command .venv/bin/unisono and the Python package, installed into .venv
@@ -49,11 +56,11 @@ demo: ready ## train a classifier on real data with four ranks, and plot what it
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
 
 .PHONY: test
-test: ready ## everything CI checks; STAGES="layers cpp" for a part
+test: deps ready ## everything CI checks; STAGES="layers cpp" for a part
 	@$(BIN)/python tools/run_tests.py --werror $(WERROR) $(STAGES)
 
 .PHONY: test-long
-test-long: ready ## the same with more seeds, and every sanitizer over every C++ test
+test-long: deps ready ## the same with more seeds, and every sanitizer over every C++ test
 	@$(BIN)/python tools/run_tests.py --long --werror $(WERROR) $(STAGES)
 
 .PHONY: lint
@@ -91,7 +98,7 @@ ifneq ($(shell test -x $(BIN)/python && $(BIN)/python -m pip --version > /dev/nu
 $(shell rm -rf $(STAMPS))
 endif
 
-$(STAMPS)/venv: | deps
+$(STAMPS)/venv: | deps-build
 	@python=$$(tools/find_python.sh); echo "venv: .venv with $$python"; "$$python" -m venv --clear $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
@@ -117,14 +124,14 @@ $(STAMPS)/torch: tools/requirements-torch.txt $(STAMPS)/dev
 
 # The PyTorch back end, in the user's cache: compiled after the package, which does not need torch to be built.
 $(STAMPS)/torch-backend: $(STAMPS)/package $(STAMPS)/torch
-	@CMAKE_CXX_COMPILER_LAUNCHER=ccache $(BIN)/python -m unisono.torch._build
+	@$(LAUNCHER) $(BIN)/python -m unisono.torch._build
 	@touch $@
 
 # Built in build/python, which stays: only what changed is compiled. Ninja's progress is shown, the rest is in the log.
-$(STAMPS)/package: $(SOURCES) $(STAMPS)/requirements | deps
+$(STAMPS)/package: $(SOURCES) $(STAMPS)/requirements | deps-build
 	@mkdir -p build
 	@echo "build: the package (a few minutes the first time; all of it in build/package.log)"
-	@CMAKE_CXX_COMPILER_LAUNCHER=ccache $(BIN)/python -m pip --disable-pip-version-check install -v --no-build-isolation --no-deps \
+	@$(LAUNCHER) $(BIN)/python -m pip --disable-pip-version-check install -v --no-build-isolation --no-deps \
 	    --force-reinstall --config-settings=cmake.define.UNISONO_WERROR=$(WERROR) . 2>&1 | tee build/package.log \
 	  | { grep --line-buffered -E '^ *\[[0-9]+/[0-9]+\] [BL]' | stdbuf -oL cut -c1-120 || true; } \
 	  || { grep -E -A 8 'error:|CMake Error' build/package.log | head -n 40 >&2; echo "make build: failed; all of it is in build/package.log" >&2; exit 1; }

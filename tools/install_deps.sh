@@ -1,55 +1,79 @@
 #!/usr/bin/env bash
-# Install what building and testing need from Debian, and only what is missing.
+# Install what this project needs from the system, with apt (Debian, Ubuntu) or dnf (Fedora and its kin), and only what is missing.
 #
-#   tools/install_deps.sh            build and test
-#   tools/install_deps.sh --peers    also what bench/compare measures beside unisono: Open MPI and MPICH
+#   tools/install_deps.sh build      to build the library, the command and the Python package
+#   tools/install_deps.sh            the same, and to run the tests
+#   tools/install_deps.sh --peers    the same, and what bench/compare measures beside unisono: Open MPI and MPICH
 #
-# As root it installs with apt. Otherwise it names the missing packages in one line to copy, and fails. When nothing is
-# missing it does nothing, quickly, and needs no root and no apt.
+# As root it installs. Otherwise it names the missing packages in one line to copy, and fails. When nothing is missing it does
+# nothing, quickly, and needs no root and no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(
-  g++ cmake ninja-build ccache
-  libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libssl-dev  # the library and the command
-  pkg-config libhwloc-dev                                             # NUMA nodes
-  libgtest-dev libgmock-dev libbenchmark-dev                          # tests and micro-benchmarks
-  iproute2                                                            # tests with network namespaces, `unisono doctor`
-)
-# A Python with headers and ensurepip may come from elsewhere (pyenv, python.org); Debian's is asked for only without one.
-if ! tools/find_python.sh > /dev/null 2>&1; then
-  packages+=(python3 python3-dev python3-venv)
-fi
-if [[ ${1:-} == --peers ]]; then
-  packages+=(openmpi-bin libopenmpi-dev mpich libmpich-dev)
+what=${1:-test}
+case $what in
+  build | test | --peers) ;;
+  *)
+    echo "install_deps: no \"$what\": it takes nothing, build, or --peers" >&2
+    exit 2
+    ;;
+esac
+if [[ $(uname -s) != Linux ]]; then
+  echo "install_deps: unisono builds on Linux only, not on $(uname -s); a container or a virtual machine with Linux will do" >&2
+  exit 1
 fi
 
-have_packages() { command -v dpkg-query > /dev/null; }
+# A Python with headers and ensurepip may come from elsewhere (pyenv, python.org); the system's is asked for only without one.
+own_python=yes
+tools/find_python.sh > /dev/null 2>&1 || own_python=no
 
-missing=()
-if have_packages; then
-  # One call for all: a query a package would take most of a second.
-  installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${packages[@]}" 2> /dev/null || true)
-  for package in "${packages[@]}"; do
-    grep -qx "$package installed" <<< "$installed" || missing+=("$package")
-  done
+apt_packages() {
+  echo g++ cmake ninja-build pkg-config libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libssl-dev libhwloc-dev
+  [[ $own_python == yes ]] || echo python3 python3-dev python3-venv
+  [[ $what == build ]] || echo ccache libgtest-dev libgmock-dev libbenchmark-dev iproute2
+  [[ $what != --peers ]] || echo openmpi-bin libopenmpi-dev mpich libmpich-dev
+}
+
+dnf_packages() {
+  echo gcc-c++ cmake ninja-build pkgconf-pkg-config fmt-devel spdlog-devel cli11-devel json-devel openssl-devel hwloc-devel
+  [[ $own_python == yes ]] || echo python3 python3-devel
+  [[ $what == build ]] || echo ccache gtest-devel gmock-devel google-benchmark-devel iproute
+  [[ $what != --peers ]] || echo openmpi-devel mpich-devel
+}
+
+# One call for all: a query a package would take most of a second.
+installed_with_apt() { dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2> /dev/null | sed -n 's/ installed$//p'; }
+installed_with_dnf() { rpm -q --qf '%{NAME}\n' "$@" 2> /dev/null; }
+
+if command -v apt-get > /dev/null && command -v dpkg-query > /dev/null; then
+  manager=apt
+  install="apt-get install -y --no-install-recommends"
+elif command -v dnf > /dev/null; then
+  manager=dnf
+  install="dnf install -y --setopt=install_weak_deps=False"
 else
-  # Another distribution: ask for the tools, and let CMake name the libraries that it does not find.
-  for tool in g++ cmake ninja ccache; do
+  # Another distribution: ask for the tools. CMake names the libraries that it does not find.
+  missing=()
+  for tool in g++ cmake ninja pkg-config; do
     command -v "$tool" > /dev/null || missing+=("$tool")
   done
-  if ((${#missing[@]})); then
-    echo "install_deps: this is not a Debian system; install by its own means: ${missing[*]}" >&2
-    echo "  and the development packages of fmt, spdlog, CLI11, nlohmann-json, OpenSSL, GoogleTest, google-benchmark" >&2
-    exit 1
-  fi
+  ((${#missing[@]})) || exit 0
+  echo "install_deps: neither apt nor dnf is here; install by this system's own means: ${missing[*]}," >&2
+  echo "  and the development packages of fmt, spdlog, CLI11, nlohmann-json, OpenSSL and hwloc" >&2
+  exit 1
 fi
 
+read -ra packages <<< "$("${manager}_packages" | tr '\n' ' ')"
+installed=$("installed_with_$manager" "${packages[@]}" || true)
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF "$package" <<< "$installed" || missing+=("$package")
+done
 ((${#missing[@]})) || exit 0
 
 if [[ $(id -u) != 0 ]]; then
-  echo "install_deps: Debian packages are missing, and installing them needs root. Copy this line:" >&2
-  echo "  sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+  echo "install_deps: packages are missing, and installing them needs root. Copy this line:" >&2
+  echo "  sudo $install ${missing[*]}" >&2
   exit 1
 fi
 
@@ -57,8 +81,11 @@ echo "install_deps: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! { apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } > "$log" 2>&1 < /dev/null; then
+if [[ $manager == apt ]]; then
+  apt-get update > "$log" 2>&1 < /dev/null || true  # the installation says what it could not find
+fi
+if ! $install "${missing[@]}" > "$log" 2>&1 < /dev/null; then
   tail -n 40 "$log" >&2
-  echo "install_deps: apt could not install: ${missing[*]} (its last lines are above)" >&2
+  echo "install_deps: $manager could not install: ${missing[*]} (its last lines are above)" >&2
   exit 1
 fi
