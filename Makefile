@@ -63,6 +63,13 @@ test: deps ready ## everything CI checks; STAGES="layers cpp" for a part
 test-long: deps ready ## the same with more seeds, and every sanitizer over every C++ test
 	@$(BIN)/python tools/run_tests.py --long --werror $(WERROR) $(STAGES)
 
+# FOLDERS="base kernels plan": these folders of tests/
+FOLDERS ?=
+.PHONY: test-aarch64
+test-aarch64: ## C++ tests of the NEON kernels, cross-compiled for AArch64, under qemu-user; FOLDERS="base plan" for others
+	@tools/install_deps.sh --aarch64
+	@$(LAUNCHER) tools/aarch64/test.sh $(FOLDERS)
+
 .PHONY: lint
 lint: deps $(STAMPS)/dev ## layers, formatting, ruff, mypy --strict
 	@$(BIN)/python tools/run_tests.py layers style
@@ -77,6 +84,20 @@ format: deps $(STAMPS)/dev ## format C++ and Python in place
 	@git ls-files -z --cached --others --exclude-standard -- '*.cc' '*.cpp' '*.h' '*.hpp' | xargs -0 -r $(BIN)/clang-format -i
 	@$(BIN)/ruff format -q . && $(BIN)/ruff check -q --fix .
 
+# WHEEL_PYTHONS="python3.10 python3.11 python3.12": a wheel for each; one of 3.12 serves all later ones.
+WHEEL_PYTHONS ?=
+.PHONY: wheel
+wheel: deps-build $(STAMPS)/wheel ## dist/: a wheel that needs no compiler and no system library
+	@$(LAUNCHER) tools/wheel/build.sh $(BIN)/python $(WHEEL_PYTHONS)
+
+.PHONY: deb
+deb: deps-build ## dist/: Debian packages of the library, of its headers, and of the command
+	@echo "deb: compiling (a few minutes the first time)"
+	@$(LAUNCHER) cmake --preset library -B build/deb -DCMAKE_INSTALL_PREFIX=/usr > /dev/null
+	@cmake --build build/deb
+	@rm -rf build/deb/packages && cd build/deb && cpack -B packages > cpack.log || { tail -n 20 cpack.log >&2; exit 1; }
+	@mkdir -p dist && mv build/deb/packages/*.deb dist && ls dist/*.deb
+
 .PHONY: docs
 docs: build ## write the list of algorithms into docs/algorithms.md
 	@{ sed '/^collective  /,$$d' docs/algorithms.md; $(BIN)/unisono plan --list; echo '```'; } > build/algorithms.md
@@ -89,7 +110,7 @@ bench-compare: ready ## measure unisono beside Gloo, Open MPI and MPICH (install
 
 .PHONY: clean
 clean: ## remove what was built, and .venv
-	rm -rf build $(VENV) out
+	rm -rf build dist $(VENV) out
 
 # --- how .venv comes to be -----------------------------------------------------------------------------------------
 
@@ -114,6 +135,11 @@ $(STAMPS)/dev: tools/requirements-dev.txt $(STAMPS)/requirements
 
 $(STAMPS)/tidy: tools/requirements-tidy.txt $(STAMPS)/dev
 	@echo "venv: clang-tidy"
+	@$(PIP) install -r $<
+	@touch $@
+
+$(STAMPS)/wheel: tools/requirements-wheel.txt $(STAMPS)/requirements
+	@echo "venv: auditwheel"
 	@$(PIP) install -r $<
 	@touch $@
 

@@ -39,7 +39,7 @@ if(NOT OPENSSL_FOUND)
 endif()
 if(UNISONO_PYTHON)
   # Found again where it is used: here only to name it beside the others.
-  find_package(Python 3.10 QUIET COMPONENTS Interpreter Development.Module)
+  find_package(Python 3.10 QUIET COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
   if(NOT Python_FOUND)
     unisono_missing("Python's headers (3.10 or newer)" python3-dev python3-devel)
   endif()
@@ -67,11 +67,23 @@ endif()
 
 # The form in which layers link them. The system's shared libraries need its own C library and newer, and Debian packages no
 # static ones; the headers hold all of both.
+if(TARGET PkgConfig::hwloc)
+  set(UNISONO_HWLOC_LIBRARY PkgConfig::hwloc)
+endif()
 if(UNISONO_SELF_CONTAINED)
   set(UNISONO_FMT fmt::fmt-header-only)
   set(UNISONO_SPDLOG spdlog::spdlog_header_only)
   # spdlog's target names the shared fmt as well, of which nothing is used.
   add_link_options(LINKER:--as-needed)
+  find_library(UNISONO_HWLOC_ARCHIVE libhwloc.a HINTS ${hwloc_LIBDIR})
+  if(UNISONO_HWLOC_ARCHIVE)
+    add_library(unisono_hwloc STATIC IMPORTED)
+    set_target_properties(unisono_hwloc PROPERTIES IMPORTED_LOCATION ${UNISONO_HWLOC_ARCHIVE}
+      INTERFACE_INCLUDE_DIRECTORIES "${hwloc_INCLUDE_DIRS}" INTERFACE_LINK_LIBRARIES "m;${CMAKE_DL_LIBS}")
+    set(UNISONO_HWLOC_LIBRARY unisono_hwloc)
+  else()
+    message(STATUS "unisono: no libhwloc.a here: hwloc stays a shared library, for auditwheel to put into the wheel")
+  endif()
 else()
   set(UNISONO_FMT fmt::fmt)
   set(UNISONO_SPDLOG spdlog::spdlog)

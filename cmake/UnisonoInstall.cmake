@@ -1,5 +1,5 @@
 # What is installed, and where. Two forms:
-#   cmake --install          bin/unisono, lib/libunisono.so.N, include/unisono, lib/cmake/unisono (for find_package)
+#   cmake --install          bin/unisono, lib/libunisono.so.N, include/unisono, lib/cmake/unisono (for find_package), lib/pkgconfig
 #   the Python wheel         unisono/_core.*.so with libunisono.so beside it, the command among the environment's scripts
 # In both, everything finds the library by a path relative to itself, so that a tree can be moved.
 include(CMakePackageConfigHelpers)
@@ -8,10 +8,12 @@ function(unisono_install_package)
   # Libraries of the 0.x series promise nothing to each other, so the minor number is part of the name that programs look for.
   set_target_properties(unisono PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  set_target_properties(unisono_command PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")  # there the system finds it
+    set_target_properties(unisono_command PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  endif()
   install(TARGETS unisono EXPORT unisonoTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
-  install(TARGETS unisono_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+  install(TARGETS unisono_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/unisono
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development FILES_MATCHING PATTERN "*.hpp")
 
@@ -23,6 +25,16 @@ function(unisono_install_package)
     VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/unisonoConfig.cmake ${PROJECT_BINARY_DIR}/unisonoConfigVersion.cmake
     DESTINATION ${package_dir} COMPONENT development)
+
+  # For pkg-config.
+  set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  file(RELATIVE_PATH prefix_from_here /prefix/${pkgconfig_dir} /prefix)
+  string(REGEX REPLACE "/$" "" prefix_from_here ${prefix_from_here})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/unisono.pc.in ${PROJECT_BINARY_DIR}/unisono.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/unisono.pc DESTINATION ${pkgconfig_dir} COMPONENT development)
+  if(PROJECT_IS_TOP_LEVEL)
+    include(UnisonoDebian)
+  endif()
 endfunction()
 
 function(unisono_install_wheel)
@@ -38,6 +50,7 @@ function(unisono_install_wheel)
     list(APPEND rpath "$ORIGIN/../${place}/unisono")
   endforeach()
   set_target_properties(unisono_command PROPERTIES INSTALL_RPATH "${rpath}")
+  unisono_old_glibc_program(unisono_command)
   install(TARGETS unisono_command RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
 endfunction()
 

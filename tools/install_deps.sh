@@ -3,7 +3,8 @@
 #
 #   tools/install_deps.sh build      to build the library, the command and the Python package
 #   tools/install_deps.sh            the same, and to run the tests
-#   tools/install_deps.sh --peers    the same, and what bench/compare measures beside unisono: Open MPI and MPICH
+#   tools/install_deps.sh --aarch64  what the tests need, and to cross-compile for AArch64 and run that (Debian, Ubuntu)
+#   tools/install_deps.sh --peers    what the tests need, and what bench/compare measures beside unisono: Open MPI and MPICH
 #
 # As root it installs. Otherwise it names the missing packages in one line to copy, and fails. When nothing is missing it does
 # nothing, quickly, and needs no root and no network.
@@ -12,9 +13,9 @@ cd "$(dirname "$0")/.."
 
 what=${1:-test}
 case $what in
-  build | test | --peers) ;;
+  build | test | --aarch64 | --peers) ;;
   *)
-    echo "install_deps: no \"$what\": it takes nothing, build, or --peers" >&2
+    echo "install_deps: no \"$what\": it takes nothing, build, --aarch64 or --peers" >&2
     exit 2
     ;;
 esac
@@ -31,6 +32,7 @@ apt_packages() {
   echo g++ cmake ninja-build pkg-config libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libssl-dev libhwloc-dev
   [[ $own_python == yes ]] || echo python3 python3-dev python3-venv
   [[ $what == build ]] || echo ccache libgtest-dev libgmock-dev libbenchmark-dev iproute2
+  [[ $what != --aarch64 ]] || echo g++-aarch64-linux-gnu qemu-user
   [[ $what != --peers ]] || echo openmpi-bin libopenmpi-dev mpich libmpich-dev
 }
 

@@ -294,8 +294,21 @@ def plans(_: Settings) -> Result:
     return result
 
 
+def aarch64(settings: Settings) -> Result:
+    """The NEON kernels, cross-compiled for AArch64, under emulation: in `make test-long`."""
+    result = Result()
+    lacking = [tool for tool in ("aarch64-linux-gnu-g++", "qemu-aarch64") if shutil.which(tool) is None]
+    if lacking or not settings.long:
+        result.skipped += 1
+        reason = f"no {' and no '.join(lacking)}" if lacking else "it compiles for minutes"
+        result.notes.append(f"SKIPPED: {reason}; make test-aarch64 installs what it needs, and runs it")
+    else:
+        result.check(run("bash", "tools/aarch64/test.sh"), "tools/aarch64/test.sh")
+    return result
+
+
 STAGES: dict[str, Callable[[Settings], Result]] = {
-    stage.__name__: stage for stage in (layers, style, cpp, python, plans, package, tsan, asan)
+    stage.__name__: stage for stage in (layers, style, cpp, python, plans, package, aarch64, tsan, asan)
 }
 
 

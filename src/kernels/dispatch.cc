@@ -4,6 +4,11 @@
 #include <cstdlib>
 #include <string>
 
+#ifdef __aarch64__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include "base/log.h"
 #include "kernels/kernel_set.h"
 #include "kernels/reference.h"
@@ -28,6 +33,9 @@ extern const unit::Table kTable;
 }
 namespace avx512fp16_unit {
 extern const unit::ReduceFunction kSumOfF16;
+}
+namespace neonbf16_unit {
+extern const unit::Table kTable;
 }
 
 namespace {
@@ -72,6 +80,9 @@ Sets find_sets() noexcept {
 #if defined(UNISONO_KERNELS_BASE) && defined(__x86_64__)
   if (__builtin_cpu_supports("sse4.2")) found.add("sse4", base_unit::kTable);
 #elif defined(UNISONO_KERNELS_BASE) && defined(__aarch64__)
+#ifdef UNISONO_KERNELS_NEONBF16
+  if ((getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0) found.add("neonbf16", neonbf16_unit::kTable);
+#endif
   found.add("neon", base_unit::kTable);
 #endif
   found.add("scalar", kReferenceTable);

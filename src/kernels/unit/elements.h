@@ -52,6 +52,12 @@ struct Bf16 {
  private:
   using Words = Vec<uint16_t>;
   static UNISONO_INLINE __m512i words(uint16_t each) { return bits<__m512i>(Words{} + each); }
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+  static UNISONO_INLINE Raw<kRaw> pack(V v) {
+    const auto even = bits<uint16x4_t>(vcvt_bf16_f32(bits<float32x4_t>(v.even)));
+    const auto odd = bits<uint16x4_t>(vcvt_bf16_f32(bits<float32x4_t>(v.odd)));
+    return bits<Raw<kRaw>>(vcombine_u16(vzip1_u16(even, odd), vzip2_u16(even, odd)));
+  }
 #else
   static UNISONO_INLINE Raw<kRaw> pack(V v) {
     return bits<Raw<kRaw>>((rounded(bits<U32>(v.even)) >> 16) | (rounded(bits<U32>(v.odd)) & kUpper));
@@ -83,6 +89,9 @@ struct F16 {
   static UNISONO_INLINE Raw<kRaw> pack(V v) {
     return bits<Raw<kRaw>>(_mm256_cvtps_ph(bits<__m256>(v), _MM_FROUND_TO_NEAREST_INT));
   }
+#elif defined(__aarch64__)
+  static UNISONO_INLINE V unpack(Raw<kRaw> r) { return bits<V>(vcvt_f32_f16(bits<float16x4_t>(r))); }
+  static UNISONO_INLINE Raw<kRaw> pack(V v) { return bits<Raw<kRaw>>(vcvt_f16_f32(bits<float32x4_t>(v))); }
 #else
   // Both ways with normal operands only, so that a thread which flushes denormals computes the same.
   static UNISONO_INLINE V unpack(Raw<kRaw> r) {
