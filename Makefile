@@ -92,6 +92,7 @@ wheel: deps-build $(STAMPS)/wheel ## dist/: a wheel that needs no compiler and n
 
 .PHONY: deb
 deb: deps-build ## dist/: Debian packages of the library, of its headers, and of the command
+	@command -v dpkg-shlibdeps file > /dev/null || { echo "make deb: needs: apt-get install dpkg-dev file" >&2; exit 1; }
 	@echo "deb: compiling (a few minutes the first time)"
 	@$(LAUNCHER) cmake --preset library -B build/deb -DCMAKE_INSTALL_PREFIX=/usr > /dev/null
 	@cmake --build build/deb
