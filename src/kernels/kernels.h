@@ -1,6 +1,6 @@
 #pragma once
 /// Reduction and copy kernels: k-ary, vectorised, chosen at run time from what the processor has (base x86-64-v2, then
-/// AVX2, then AVX-512; NEON or scalar elsewhere), each tested against the scalar reference beside it.
+/// AVX2, then AVX-512; NEON, with BF16 where there is, or scalar elsewhere), each tested against the scalar reference beside it.
 
 #include <cstddef>
 #include <cstdint>
