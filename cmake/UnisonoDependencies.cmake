@@ -72,13 +72,21 @@ if(TARGET PkgConfig::hwloc)
 endif()
 if(UNISONO_SELF_CONTAINED)
   set(UNISONO_FMT fmt::fmt-header-only)
-  set(UNISONO_SPDLOG spdlog::spdlog_header_only)
-  # spdlog's target names the shared fmt as well, of which nothing is used.
+  # spdlog's own target for its headers links the shared fmt.
+  add_library(unisono_spdlog INTERFACE)
+  target_compile_definitions(unisono_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+  target_include_directories(unisono_spdlog SYSTEM INTERFACE $<TARGET_PROPERTY:spdlog::spdlog_header_only,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_link_libraries(unisono_spdlog INTERFACE fmt::fmt-header-only)
+  set(UNISONO_SPDLOG unisono_spdlog)
   add_link_options(LINKER:--as-needed)
   find_library(UNISONO_HWLOC_ARCHIVE libhwloc.a HINTS ${hwloc_LIBDIR})
   if(UNISONO_HWLOC_ARCHIVE)
+    # src/base/hwloc_inside.cc says why some of its symbols get other names.
+    set(archive ${PROJECT_BINARY_DIR}/libhwloc_inside.a)
+    execute_process(COMMAND ${CMAKE_OBJCOPY} --redefine-sym stdout=unisono_hwloc_stdout --redefine-sym stderr=unisono_hwloc_stderr
+      --redefine-sym program_invocation_name=unisono_hwloc_program ${UNISONO_HWLOC_ARCHIVE} ${archive} COMMAND_ERROR_IS_FATAL ANY)
     add_library(unisono_hwloc STATIC IMPORTED)
-    set_target_properties(unisono_hwloc PROPERTIES IMPORTED_LOCATION ${UNISONO_HWLOC_ARCHIVE}
+    set_target_properties(unisono_hwloc PROPERTIES IMPORTED_LOCATION ${archive}
       INTERFACE_INCLUDE_DIRECTORIES "${hwloc_INCLUDE_DIRS}" INTERFACE_LINK_LIBRARIES "m;${CMAKE_DL_LIBS}")
     set(UNISONO_HWLOC_LIBRARY unisono_hwloc)
   else()

@@ -12,13 +12,14 @@ if(UNISONO_MANYLINUX)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/tools/wheel/old_glibc.py ${PROJECT_SOURCE_DIR}/tools/wheel/old_glibc.cc
     ${PROJECT_SOURCE_DIR}/tools/wheel/old_glibc_start.cc)
-  execute_process(COMMAND ${UNISONO_MANYLINUX_PYTHON} ${PROJECT_SOURCE_DIR}/tools/wheel/old_glibc.py
+  # pip leads interpreters to its own packages with PYTHONPATH.
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=PYTHONPATH ${UNISONO_MANYLINUX_PYTHON} ${PROJECT_SOURCE_DIR}/tools/wheel/old_glibc.py
     --cxx ${CMAKE_CXX_COMPILER} --output ${old} --tag ${UNISONO_MANYLINUX} COMMAND_ERROR_IS_FATAL ANY)
   # The old library first, then the static one for what that lacks, then what only a newer C library has.
   string(APPEND CMAKE_CXX_STANDARD_LIBRARIES " -L${old} -Wl,--start-group -lstdc++ -l:libstdc++.a ${old}/libold_glibc.a -lgcc_s -lgcc -lm -lc -Wl,--end-group")
   string(APPEND CMAKE_CXX_STANDARD_LIBRARIES " -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2 -l:librt.so.1 -Wl,--as-needed")
   # No library of ours shows what it took from the static ones.
-  add_link_options(LINKER:--exclude-libs,libstdc++.a:libold_glibc.a:libhwloc.a:libcrypto.a)
+  add_link_options(LINKER:--exclude-libs,libstdc++.a:libold_glibc.a:libhwloc_inside.a:libcrypto.a)
 endif()
 
 # A program's own constructors run on an old system, too.

@@ -294,6 +294,20 @@ def plans(_: Settings) -> Result:
     return result
 
 
+def wheel(settings: Settings) -> Result:
+    """A wheel works in an empty environment where the system's libraries are hidden: in `make test-long`."""
+    result = Result()
+    if not settings.long:
+        result.skipped += 1
+        result.notes.append("SKIPPED: it compiles everything once more; make wheel, tests/package/wheel.sh dist/*.whl")
+        return result
+    shutil.rmtree(ROOT / "dist", ignore_errors=True)
+    result.check(run("make", "wheel"), "make wheel")
+    for path in sorted((ROOT / "dist").glob("*.whl")):
+        result.check(run("tests/package/wheel.sh", path, VENV_BIN / "python"), "tests/package/wheel.sh")
+    return result
+
+
 def aarch64(settings: Settings) -> Result:
     """The NEON kernels, cross-compiled for AArch64, under emulation: in `make test-long`."""
     result = Result()
@@ -308,7 +322,7 @@ def aarch64(settings: Settings) -> Result:
 
 
 STAGES: dict[str, Callable[[Settings], Result]] = {
-    stage.__name__: stage for stage in (layers, style, cpp, python, plans, package, aarch64, tsan, asan)
+    stage.__name__: stage for stage in (layers, style, cpp, python, plans, package, wheel, aarch64, tsan, asan)
 }
 
 

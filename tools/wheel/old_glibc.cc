@@ -22,6 +22,10 @@ int __lxstat(int layout, const char* path, struct stat* out);
 int __fxstat(int layout, int fd, struct stat* out);
 int __fxstatat(int layout, int fd, const char* path, struct stat* out, int flags);
 
+int __xstat64(int layout, const char* path, struct stat64* out);
+int __lxstat64(int layout, const char* path, struct stat64* out);
+int __fxstat64(int layout, int fd, struct stat64* out);
+
 #ifdef __x86_64__
 constexpr int kLayout = 1;
 #else
@@ -34,6 +38,10 @@ int fstat(int fd, struct stat* out) { return __fxstat(kLayout, fd, out); }
 int fstatat(int fd, const char* __restrict path, struct stat* __restrict out, int flags) {
   return __fxstatat(kLayout, fd, path, out, flags);
 }
+
+int stat64(const char* __restrict path, struct stat64* __restrict out) { return __xstat64(kLayout, path, out); }
+int lstat64(const char* __restrict path, struct stat64* __restrict out) { return __lxstat64(kLayout, path, out); }
+int fstat64(int fd, struct stat64* out) { return __fxstat64(kLayout, fd, out); }
 
 // Since 2.30: libstdc++ waits with it until a time of the steady clock. Here the time left is waited for by the wall clock. When that
 // clock was set meanwhile the wait ends early, which every waiter must expect, or late by as much.

@@ -38,6 +38,8 @@ class Symbol:
     kind: str
     """As the assembler calls it: function, object, tls_object."""
     size: int
+    address: int
+    weak: bool
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -66,7 +68,8 @@ def symbols(library: Path) -> Iterator[Symbol]:
             version = versions.get_symbol(index).entry["ndx"]
             if kind and symbol.entry.st_shndx not in ("SHN_UNDEF", "SHN_ABS") and isinstance(version, int):
                 name = defined.get(version & 0x7FFF, "")
-                yield Symbol(symbol.name, name, kind, symbol.entry.st_size)
+                weak = symbol.entry.st_info.bind == "STB_WEAK"
+                yield Symbol(symbol.name, name, kind, symbol.entry.st_size, symbol.entry.st_value, weak)
 
 
 def newest_allowed(library: Path, limits: dict[str, str]) -> list[Symbol]:
@@ -82,13 +85,21 @@ def newest_allowed(library: Path, limits: dict[str, str]) -> list[Symbol]:
 
 
 def assembly(of: list[Symbol]) -> str:
-    """Definitions of the same names, kinds and sizes, with nothing in them."""
+    """Definitions of the same names, kinds and sizes, with nothing in them.
+
+    Two names of one variable stay that (environ and __environ): a program's copy of it must be the library's, by both.
+    """
     sections = {"function": ".text", "object": ".bss", "tls_object": '.section .tbss,"awT",%nobits'}
-    lines = []
+    by_place: dict[tuple[str, int | str], list[Symbol]] = defaultdict(list)
     for symbol in of:
-        size = max(symbol.size, 1)
-        lines += [sections[symbol.kind], ".balign 8", f".globl {symbol.name}", f".type {symbol.name},%{symbol.kind}"]
-        lines += [f".size {symbol.name},{size}", f"{symbol.name}: .zero {8 if symbol.kind == 'function' else size}"]
+        by_place[symbol.kind, symbol.name if symbol.kind == "function" else symbol.address].append(symbol)
+    lines = []
+    for (kind, _), names in by_place.items():
+        lines += [sections[kind], ".balign 16"]
+        for symbol in names:
+            lines += [f".{'weak' if symbol.weak else 'globl'} {symbol.name}", f".type {symbol.name},%{kind}"]
+            lines += [f".size {symbol.name},{max(symbol.size, 1)}", f"{symbol.name}:"]
+        lines.append(f".zero {8 if kind == 'function' else max(symbol.size for symbol in names) + 1}")
     return "\n".join([*lines, '.section .note.GNU-stack,"",%progbits', ""])
 
 
