@@ -12,13 +12,13 @@
 namespace unisono {
 
 struct UNISONO_API Config {
-  // --- who am I. From the launcher: UNISONO_*, torchrun's RANK/WORLD_SIZE/MASTER_ADDR/MASTER_PORT, Slurm, Open MPI, MPICH (PMI).
+  // --- who am I. From the innermost launcher: docs/environment.md has a table of them.
   int rank = 0;  ///< UNISONO_RANK, RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK
-  int size = 1;  ///< UNISONO_SIZE, WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE
+  int size = 1;  ///< UNISONO_SIZE, WORLD_SIZE, SLURM_STEP_NUM_TASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE
   int local_size =
       0;  ///< ranks on this host as the launcher says (UNISONO_LOCAL_SIZE, LOCAL_WORLD_SIZE, ...); 0: unknown
   std::string launcher =
-      "none";  ///< which of them: unisono, torchrun, environment (plain RANK), slurm, openmpi, mpich, none
+      "none";  ///< unisono, torchrun, environment (plain RANK), openmpi, mpich, slurm, pmix, mlx, kubernetes, none
   /// Where ranks meet: "tcp://HOST:PORT" (rank 0 serves), "file://PATH", "env://" (MASTER_ADDR, MASTER_PORT),
   /// "unix:@NAME" (an abstract socket that the launcher serves). UNISONO_INIT_METHOD.
   std::string init_method;

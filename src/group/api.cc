@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "group/group_impl.h"
 #include "group/registration.h"
+#include "rendezvous/claim.h"
 #include "rendezvous/open_store.h"
 
 namespace unisono {
@@ -252,7 +253,7 @@ Group init(Config config) {
   } else {
     const Logger log = Logger().with_prefix(fmt::format("rank {}", config.rank));
     store = value_or_throw(rendezvous::open_store(config, log));
-    throw_status(rendezvous::claim_rank(*store, config.job, config.rank, value_or_throw(rendezvous::this_host())));
+    store = value_or_throw(rendezvous::claim_rank(std::move(store), config, value_or_throw(rendezvous::this_host())));
   }
   return context.create_group(std::move(store), config.rank, config.size);
 }

@@ -191,6 +191,21 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
   return group::exchange(party, c.messenger->transport(*index).address());
 }
 
+/// A time-out names the addresses that were tried: one that other hosts cannot reach is a usual reason.
+Status with_addresses(const Status& status, const std::vector<std::string>& tcp, int rank) {
+  if (status.code() != Code::timeout) return status;
+  std::string tried;
+  for (const int q : status.missing())
+    if (const std::string& address = tcp[static_cast<std::size_t>(q)]; !address.empty())
+      tried += fmt::format("{} rank {} {}", tried.empty() ? "" : ",", q, address);
+  if (tried.empty()) return status;
+  return Status::timeout(
+      fmt::format("{}. Published addresses:{}; rank {} (this one) {}. If one of them is of a network that "
+                  "the other cannot reach, set UNISONO_INTERFACE on its host to a better interface",
+                  status.message(), tried, rank, tcp[static_cast<std::size_t>(rank)]),
+      status.missing());
+}
+
 /// That the ranks may run on together, if all are on this host; 0 otherwise.
 std::size_t processors_of_host(const std::vector<Introduction>& all) {
   std::set<int> processors;
@@ -272,7 +287,7 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   parts.deterministic = all[0].deterministic;
   if (c.share_cores(place, may_run_on) && may_run_on.size() == static_cast<std::size_t>(size))
     parts.mates = group::mates_of(place, may_run_on, kernels::second_cache_bytes());  // places are ranks then
-  throw_status(connect(parts, control, deadline));
+  throw_status(with_addresses(connect(parts, control, deadline), tcp, rank));
   auto impl = GroupImpl::create(std::move(parts));
   c.progress->enlist(impl);
   if (tuned.measure) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/log.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/launch_environment.h"
 #include "rendezvous/secret_source.h"
@@ -115,6 +116,14 @@ Environment process_environment() {
   };
 }
 
+Environment without(Environment environment, std::vector<std::string> names) {
+  return
+      [environment = std::move(environment), names = std::move(names)](const char* name) -> std::optional<std::string> {
+        if (std::ranges::find(names, name) != names.end()) return std::nullopt;
+        return environment(name);
+      };
+}
+
 Result<bool> read_integer(const Environment& environment, const char* name, std::int64_t low, std::int64_t high,
                           std::int64_t& into) {
   const auto text = environment(name);
@@ -149,17 +158,18 @@ Result<std::string> master_address(const Environment& environment) {
   return "tcp://" + to_string(Endpoint{*host, static_cast<std::uint16_t>(port), ""});
 }
 
-Result<Config> config_from(const Environment& environment) {
+Result<Config> config_from(const Environment& environment, const Ancestry& ancestry) {
   Config c;
-  UNISONO_TRY(read_settings(environment, c));
-  auto world = detect_world(environment);
+  auto world = detect_world(environment, ancestry);
   if (!world) return world.status();
+  UNISONO_TRY(read_settings(without(environment, world->left_over), c));
   c.rank = world->rank;
   c.size = world->size;
   c.local_size = world->local_size;
   c.launcher = world->launcher;
   c.job = world->job;
   c.init_method = world->init_method;
+  if (!world->warning.empty()) Logger().warn(world->warning);
   return c;
 }
 
@@ -173,6 +183,8 @@ Config Config::settings_from_env() {
   return c;
 }
 
-Config Config::from_env() { return value_or_throw(rendezvous::config_from(rendezvous::process_environment())); }
+Config Config::from_env() {
+  return value_or_throw(rendezvous::config_from(rendezvous::process_environment(), rendezvous::process_ancestry()));
+}
 
 }  // namespace unisono

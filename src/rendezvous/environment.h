@@ -5,8 +5,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
+#include "rendezvous/ancestors.h"
 #include "unisono/config.hpp"
 
 namespace unisono::rendezvous {
@@ -15,8 +17,12 @@ namespace unisono::rendezvous {
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 Environment process_environment();
 
-/// What Config::from_env() does, with the environment given. Errors name the variable and its value (never a secret's).
-Result<Config> config_from(const Environment& environment);
+/// What Config::from_env() does, with the environment given, and the processes above this one where they may be asked
+/// (ancestors.h). Errors name the variable and its value (never a secret's).
+Result<Config> config_from(const Environment& environment, const Ancestry& ancestry = {});
+
+/// `environment` as if the variables in `names` were not set.
+Environment without(Environment environment, std::vector<std::string> names);
 
 /// Parse a variable as a whole number from `low` to `high`; false when it is unset or empty, an error when it is no such number.
 Result<bool> read_integer(const Environment& environment, const char* name, std::int64_t low, std::int64_t high,

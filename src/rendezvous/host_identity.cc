@@ -66,6 +66,11 @@ Result<HostIdentity> this_host() {
   return id;
 }
 
+std::string launch_scope() {
+  const auto here = this_host();
+  return here ? fmt::format("{} {}", here->boot_id, here->pid_namespace) : "";
+}
+
 std::string to_text(const HostIdentity& id) {
   return fmt::format("{},{},{},{},{},{},{},{}", as_word(id.host), id.boot_id, id.pid, id.uid, id.pid_namespace,
                      id.user_namespace, id.ipc_namespace, id.net_namespace);

@@ -26,6 +26,10 @@ struct HostIdentity {
 /// This process. An error when /proc is not there.
 Result<HostIdentity> this_host();
 
+/// One boot of one kernel and one pid namespace, as text: what a name must hold that two containers of one host may both
+/// choose. Empty when /proc is not there.
+std::string launch_scope();
+
 /// One word without spaces; parse_host_identity() takes it back.
 std::string to_text(const HostIdentity&);
 Result<HostIdentity> parse_host_identity(std::string_view text);

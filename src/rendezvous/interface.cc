@@ -27,8 +27,11 @@ struct Interface {
 std::string text_of(const sockaddr* address, socklen_t length) {
   char host[NI_MAXHOST];
   if (::getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) return "";
-  const std::string text = host;
-  return text.substr(0, text.find('%'));  // a link-local address carries its zone
+  return host;  // a link-local address with its zone, without which it leads nowhere
+}
+
+bool is_link_local(const std::string& address) {
+  return address.starts_with("fe80:") || address.starts_with("169.254.");
 }
 
 std::vector<Interface> interfaces() {
@@ -40,9 +43,11 @@ std::vector<Interface> interfaces() {
     for (const ifaddrs* i = first; i != nullptr; i = i->ifa_next) {
       if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != family || (i->ifa_flags & IFF_UP) == 0) continue;
       const std::string address = text_of(i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-      if (address.empty() || address.rfind("fe80", 0) == 0) continue;
+      if (address.empty()) continue;
       list.push_back({i->ifa_name, address, (i->ifa_flags & IFF_LOOPBACK) != 0});
     }
+  // Only where there is no other address: hosts may call one network's interfaces by different names.
+  std::ranges::stable_partition(list, [](const Interface& i) { return !is_link_local(i.address); });
   return list;
 }
 
@@ -81,8 +86,9 @@ Result<std::vector<std::string>> addresses_of(const std::string& list, const std
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     const std::string name = list.substr(begin, end - begin);
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&](const Interface& i) { return i.name == name || i.address == name; });
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Interface& i) {
+      return i.name == name || i.address == name || i.address.substr(0, i.address.find('%')) == name;
+    });
     if (found == all.end()) {
       std::string names;
       for (const Interface& i : all) names += fmt::format(" {} ({})", i.name, i.address);
@@ -110,6 +116,13 @@ Result<std::vector<std::string>> interface_addresses(const Config& config, const
       log.info(fmt::format("listening on {}: the address from which {} is reached", address, host));
       return std::vector{address};
     }
+  }
+  // Nothing is sent to these addresses, which are nobody's (RFC 5737, RFC 3849): their route is the default one.
+  for (const char* far_away : {"192.0.2.1", "2001:db8::1"}) {
+    const std::string address = route_to(far_away);
+    if (address.empty() || is_loopback(address)) continue;
+    log.info(fmt::format("listening on {}: the address of the default route", address));
+    return std::vector{address};
   }
   for (const Interface& i : all)
     if (!i.loopback) {

@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/process_mark.h"
 #include "rendezvous/crypto.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/host_identity.h"
 #include "rendezvous/job_handshake.h"
 #include "rendezvous/store_client.h"
 #include "rendezvous/store_server.h"
@@ -18,6 +20,7 @@ namespace {
 
 constexpr Duration kLinger = std::chrono::seconds(3);
 constexpr Duration kJoinRunning = std::chrono::seconds(5);  // a server that has the address already must answer so soon
+constexpr Duration kJoinAttempt = std::chrono::milliseconds(500);
 
 /// A client and the server behind it: what rank 0 has.
 class ServedStore final : public Store {
@@ -27,7 +30,8 @@ class ServedStore final : public Store {
   ~ServedStore() override {
     if (!process_.here()) return;  // a forked child: the parent serves on
     client_.reset();
-    // Others may still be reading what was decided last. They leave when they have it.
+    // Others may still be reading what was decided last. They leave when they have it; who comes now wants the next job's.
+    server_->stop_listening();
     server_->wait_until_idle(kLinger);
   }
   void set(std::string_view key, std::span<const std::byte> value) override { client_->set(key, value); }
@@ -66,14 +70,19 @@ Result<std::shared_ptr<Store>> serve_or_join(const Opening& o, const Endpoint& a
   options.handshake = o.handshake;
   options.any_address_if_not_ours = !o.config.secret.empty();
   options.log = o.log;
-  auto server = StoreServer::start(at, std::move(options));
-  if (!server) {
-    const Status& failed = server.status();
+  const TimePoint patience =
+      saturating_add(std::chrono::steady_clock::now(), std::min(kJoinRunning, o.config.init_timeout));
+  auto server = StoreServer::start(at, options);
+  while (!server) {
+    const Status failed = server.status();
     if (failed.error_number() != EADDRINUSE) return failed;
-    auto store = join(o, at, std::min(kJoinRunning, o.config.init_timeout));
+    // The server there may be a former job's that is about to go: look at the address again, too.
+    auto store = join(o, at, kJoinAttempt);
     if (store) return store;
-    return Status::system(fmt::format("{}; it is not this job's store: {}", failed.message(), store.status().message()),
-                          0);
+    if (store.status().code() == Code::authentication || std::chrono::steady_clock::now() >= patience)
+      return Status::system(
+          fmt::format("{}; it is not this job's store: {}", failed.message(), store.status().message()), 0);
+    server = StoreServer::start(at, options);
   }
   auto client = join(o, (*server)->endpoint(), o.config.init_timeout);
   if (!client) return client.status().with_context("rank 0 serves the store and cannot reach it");
@@ -85,12 +94,13 @@ Result<std::shared_ptr<Store>> meet_at(const Opening& o, const Endpoint& at) {
   return o.config.rank == 0 ? serve_or_join(o, at) : join(o, at, o.config.init_timeout);
 }
 
-/// The abstract socket that stands for a TCP address when nobody from outside needs it. The user is in the name so that
-/// users do not collide, and the network namespace is the kernel's.
+/// The abstract socket that stands for a TCP address when nobody from outside needs it. The user and the pid namespace are
+/// in the name so that users and containers that share a network do not collide.
 Endpoint local_stand_in(const Endpoint& tcp, const Config& config) {
   const std::string host = is_loopback(tcp.host) ? "loopback" : tcp.host;
   Endpoint unix_socket;
-  unix_socket.name = "unisono-" + short_hash(fmt::format("{} {} {} {}", host, tcp.port, ::geteuid(), config.job));
+  unix_socket.name =
+      "unisono-" + short_hash(fmt::format("{} {} {} {} {}", host, tcp.port, ::geteuid(), launch_scope(), config.job));
   return unix_socket;
 }
 
@@ -160,32 +170,6 @@ Result<std::shared_ptr<Store>> open_store(const Config& config, Logger log, cons
   }
   return Status::invalid(
       fmt::format("init_method \"{}\": expected tcp://HOST:PORT, file://PATH, env:// or unix:@NAME", method));
-}
-
-Status claim_rank(Store& store, std::string_view job, int rank, const HostIdentity& identity) {
-  // The random part tells a second claim of this very process from its first.
-  const std::string mine = fmt::format("{} {}", to_text(identity), to_string(random_peer_id()));
-  Bytes found;
-  try {
-    found = store.compare_set(fmt::format("claim/{}/{}", short_hash(job), rank), {}, std::as_bytes(std::span(mine)));
-  } catch (...) {
-    return status_from_current_exception();
-  }
-  const std::string taken(reinterpret_cast<const char*>(found.data()), found.size());
-  if (taken == mine) return {};
-  const auto owner = parse_host_identity(std::string_view(taken).substr(0, taken.find(' ')));
-  if (!owner)
-    return owner.status().with_context(
-        fmt::format("rank {} of this job was already taken, by somebody unreadable", rank));
-  if (same_host(*owner, identity) && owner->pid == identity.pid)
-    return Status::invalid(
-        fmt::format("rank {} of this job was already taken by this very process (pid {}): init was called twice; "
-                    "use the group that the first call returned",
-                    rank, owner->pid));
-  return Status::invalid(
-      fmt::format("rank {} of this job was already taken by pid {} on host {}: two processes have the same rank, or "
-                  "a former job with the same name used {} (set UNISONO_JOB to something new)",
-                  rank, owner->pid, owner->host, store.describe()));
 }
 
 }  // namespace unisono::rendezvous

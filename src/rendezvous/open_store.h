@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "rendezvous/environment.h"
-#include "rendezvous/host_identity.h"
 #include "unisono/config.hpp"
 #include "unisono/store.hpp"
 
@@ -32,9 +31,5 @@ namespace unisono::rendezvous {
 /// another secret: at once, not after the timeout).
 Result<std::shared_ptr<Store>> open_store(const Config& config, Logger log,
                                           const Environment& environment = process_environment());
-
-/// Take `rank` of `job` for the process `identity`. A rank that was already taken is invalid_argument, naming who has
-/// it.
-Status claim_rank(Store& store, std::string_view job, int rank, const HostIdentity& identity);
 
 }  // namespace unisono::rendezvous

@@ -27,9 +27,18 @@ Server::~Server() {
     return;
   }
   stopping_.store(true, std::memory_order_release);
+  wake_thread();
+  thread_.join();
+}
+
+void Server::wake_thread() noexcept {
   const std::uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof one);
-  thread_.join();
+}
+
+void Server::stop_listening() {
+  closed_to_newcomers_.store(true, std::memory_order_release);
+  wake_thread();
 }
 
 void Server::serve() noexcept {
@@ -52,8 +61,9 @@ void Server::serve_round() {
   for (int i = 0; i < n; i++) {
     const Id id = events[static_cast<std::size_t>(i)].data.u64;
     const std::uint32_t what = events[static_cast<std::size_t>(i)].events;
-    if (id == kListener) on_listener();
-    if (id <= kWake) continue;  // the wake descriptor only ends the wait: stopping_ says the rest
+    if (id == kListener && listener_) on_listener();
+    if (id == kWake) on_wake();
+    if (id <= kWake) continue;
     const auto at = connections_.find(id);
     if (at == connections_.end()) continue;  // closed earlier in this round
     if (what & (EPOLLHUP | EPOLLERR | EPOLLRDHUP) && !(what & EPOLLIN)) {
@@ -64,6 +74,13 @@ void Server::serve_round() {
     if (what & EPOLLIN) on_readable(id, at->second);
   }
   on_deadlines();
+}
+
+/// The flags say what there is to do.
+void Server::on_wake() {
+  std::uint64_t count = 0;
+  (void)!::read(wake_.get(), &count, sizeof count);
+  if (closed_to_newcomers_.load(std::memory_order_acquire)) listener_ = Fd();
 }
 
 // --- one connection -------------------------------------------------------------------------------------------------

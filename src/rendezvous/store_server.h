@@ -33,6 +33,8 @@ class StoreServer {
   virtual ~StoreServer() = default;  ///< closes everything at once
   /// Where it listens, with the port that was chosen when `at` had port 0.
   virtual const Endpoint& endpoint() const noexcept = 0;
+  /// Let nobody in from now on, and give the address free: those who are connected stay. Soon after, not at once.
+  virtual void stop_listening() = 0;
   /// Block until every client that has joined is gone, at most `timeout`; whether they are.
   virtual bool wait_until_idle(Duration timeout) = 0;
 };

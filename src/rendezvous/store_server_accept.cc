@@ -19,6 +19,7 @@ constexpr auto kDescriptorPause = std::chrono::milliseconds(100);  // accepting 
 }  // namespace
 
 void Server::set_listener_mask(std::uint32_t events) {
+  if (!listener_) return;
   epoll_event e{};
   e.events = events;
   e.data.u64 = kListener;

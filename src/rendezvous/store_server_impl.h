@@ -72,6 +72,8 @@ class Server final : public StoreServer {
 
   const Endpoint& endpoint() const noexcept override { return endpoint_; }
 
+  void stop_listening() override;
+
   bool wait_until_idle(Duration timeout) override {
     if (!process_.here()) return true;
     std::unique_lock lock(mutex_);
@@ -97,6 +99,8 @@ class Server final : public StoreServer {
   bool flush(Id id, Connection& c);
   void park(Id id, Connection& c, StoreRequest request, TimePoint deadline);
   void unpark(Id id, Connection& c);
+  void on_wake();
+  void wake_thread() noexcept;
   void wake_waiters(const std::string& key);
   void retry_parked(Id id);
   void on_deadlines();
@@ -119,7 +123,7 @@ class Server final : public StoreServer {
   std::size_t buffered_ = 0;
   Id next_id_ = 2;
   // Shared:
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stopping_{false}, closed_to_newcomers_{false};
   std::mutex mutex_;
   std::condition_variable idle_;
   int clients_ = 0;

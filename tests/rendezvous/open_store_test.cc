@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "rendezvous/claim.h"
 #include "rendezvous/helpers.h"
 #include "rendezvous/job_handshake.h"
 #include "rendezvous/socket.h"
@@ -188,7 +189,7 @@ TEST(OpenStore, RanksAsProcesses) {
         const bool last = store->add("arrived", 1) == kRanks;
         if (last) store->set("all", bytes_of("yes"));
         store->get("all", 20s);
-        failed = claim_rank(*store, "job", rank, *this_host()).ok() ? 0 : 2;
+        failed = claim_rank(store, config(rank, kRanks, method), *this_host()).ok() ? 0 : 2;
       } catch (...) {
       }
       ::_exit(failed);
@@ -266,34 +267,6 @@ TEST(OpenStore, RanksThatCannotBe) {
   EXPECT_FALSE(open_store(config(2, 2, "tcp://localhost:1"), quiet()).ok());
   EXPECT_FALSE(open_store(config(-1, 2, "tcp://localhost:1"), quiet()).ok());
   EXPECT_FALSE(open_store(config(0, 0, "tcp://localhost:1"), quiet()).ok());
-}
-
-TEST(ClaimRank, ARankIsTakenOnce) {
-  const auto store = make_memory_store();
-  HostIdentity me = *this_host();
-  EXPECT_TRUE(claim_rank(*store, "job", 2, me).ok());
-  EXPECT_TRUE(claim_rank(*store, "job", 1, me).ok());
-  EXPECT_TRUE(claim_rank(*store, "other job", 2, me).ok());
-
-  const Status again = claim_rank(*store, "job", 2, me);
-  EXPECT_EQ(again.code(), Code::invalid_argument);
-  EXPECT_THAT(again.message(), HasSubstr("init was called twice"));
-
-  HostIdentity other = me;
-  other.pid++;
-  const Status taken = claim_rank(*store, "job", 2, other);
-  EXPECT_EQ(taken.code(), Code::invalid_argument);
-  EXPECT_THAT(taken.message(), HasSubstr("rank 2 of this job was already taken by pid " + std::to_string(me.pid)));
-  EXPECT_THAT(taken.message(), HasSubstr(me.host));
-}
-
-TEST(ClaimRank, ASecondRankZeroIsToldWhoWasFirst) {
-  const Config c = config(0, 2, local_tcp());
-  const auto first = value_or_throw(open_store(c, quiet()));
-  EXPECT_TRUE(claim_rank(*first, c.job, 0, *this_host()).ok());
-  const auto second = open_store(c, quiet());  // the port is taken, by the same job: so it joins
-  ASSERT_TRUE(second.ok()) << second.status().message();
-  EXPECT_THAT(claim_rank(**second, c.job, 0, *this_host()).message(), HasSubstr("already taken"));
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ namespace unisono::transport {
 using namespace std::chrono_literals;
 
 namespace {
+constexpr const char* kUnreachable =
+    "is that process running, and can its address be reached from here? UNISONO_INTERFACE, on that rank's host, "
+    "chooses the interface whose address it publishes";
 
 constexpr int kAcceptsAPoll = 32;
 constexpr Duration kAcceptPause = 100ms;
@@ -161,7 +164,7 @@ void Reception::try_dials(TimePoint now, std::vector<Event>& events) {
   });
   for (auto& dial : due) {
     if (dial.tries > 0 && dial.hopeless(now))
-      fail(dial, dial.give_up(kind_.name(), "is that process running, and can it be reached from here?"), events);
+      fail(dial, dial.give_up(kind_.name(), kUnreachable), events);
     else
       try_dial(std::move(dial), now, events);
   }
@@ -277,7 +280,7 @@ void Reception::refuse(Strangers::iterator at, const std::string& reason, bool f
 void Reception::put_back(Dial dial, const std::string& reason, TimePoint now, std::vector<Event>& events) {
   dial.again(now, reason);
   if (dial.hopeless(now)) {
-    fail(dial, dial.give_up(kind_.name(), "is that process running, and can it be reached from here?"), events);
+    fail(dial, dial.give_up(kind_.name(), kUnreachable), events);
     return;
   }
   next_ = std::min(next_, dial.next_try);

@@ -1,0 +1,74 @@
+#include "rendezvous/ancestors.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+
+namespace unisono::rendezvous {
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+std::optional<std::string> contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (file.bad()) return std::nullopt;
+  return text;
+}
+
+std::optional<std::map<std::string, std::string>> environment_of(std::int64_t pid) {
+  const auto text = contents(fmt::format("/proc/{}/environ", pid));
+  if (!text) return std::nullopt;
+  std::map<std::string, std::string> variables;
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::string_view entry = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+    const auto equals = entry.find('=');
+    if (equals != std::string_view::npos)
+      variables.try_emplace(std::string(entry.substr(0, equals)), entry.substr(equals + 1));
+  }
+  return variables;
+}
+
+/// The process `pid` and its parent; nothing when it is gone or out of sight.
+std::optional<std::pair<Ancestor, std::int64_t>> look_at(std::int64_t pid) {
+  const auto stat = contents(fmt::format("/proc/{}/stat", pid));
+  if (!stat) return std::nullopt;
+  const auto open = stat->find('('), close = stat->rfind(')');  // a name may have both in it
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  Ancestor a;
+  a.pid = pid;
+  a.name = stat->substr(open + 1, close - open - 1);
+  std::istringstream fields(stat->substr(close + 1));
+  std::string skipped;
+  std::int64_t parent = 0;
+  fields >> skipped >> parent;  // fields 3 and 4 of proc(5)
+  for (int field = 5; field < 22; field++) fields >> skipped;
+  fields >> a.start_time;  // field 22
+  if (!fields) return std::nullopt;
+  a.environment = environment_of(pid);
+  return std::pair{std::move(a), parent};
+}
+
+}  // namespace
+
+Ancestry process_ancestry() {
+  return [] {
+    std::vector<Ancestor> found;
+    for (std::int64_t pid = ::getppid(); pid > 0 && found.size() < kMaxDepth;) {
+      auto seen = look_at(pid);
+      if (!seen) break;
+      found.push_back(std::move(seen->first));
+      pid = seen->second;
+    }
+    return found;
+  };
+}
+
+}  // namespace unisono::rendezvous

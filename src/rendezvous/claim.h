@@ -1,0 +1,23 @@
+#pragma once
+/// Which process has which rank: two that believe to be the same one, or ranks of two jobs that met at one place, are
+/// refused before they exchange anything else.
+
+#include <memory>
+
+#include "base/status.h"
+#include "rendezvous/host_identity.h"
+#include "unisono/config.hpp"
+#include "unisono/store.hpp"
+
+namespace unisono::rendezvous {
+
+/// Take config.rank of config.job for the process `identity`, as long as the store that is returned lives; the world is
+/// made in that one. It can be taken again by the same process, and when the process that had it has ended or given it up (not
+/// in a file:// store, which may be a former job's). Who takes it the n-th time meets those that take theirs the n-th time.
+///
+/// Errors (invalid_argument): somebody has the rank, named; this process is in another pid namespace than the first one
+/// that came, although the launcher or the meeting place says that all ranks are in one.
+Result<std::shared_ptr<Store>> claim_rank(std::shared_ptr<Store> store, const Config& config,
+                                          const HostIdentity& identity);
+
+}  // namespace unisono::rendezvous
