@@ -252,8 +252,7 @@ Group init(Config config) {
     store = make_memory_store();
   } else {
     const Logger log = Logger().with_prefix(fmt::format("rank {}", config.rank));
-    store = value_or_throw(rendezvous::open_store(config, log));
-    store = value_or_throw(rendezvous::claim_rank(std::move(store), config, value_or_throw(rendezvous::this_host())));
+    store = value_or_throw(rendezvous::meet(config, log));
   }
   return context.create_group(std::move(store), config.rank, config.size);
 }

@@ -10,10 +10,12 @@
 #include <string>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/handshake.h"
 #include "rendezvous/crypto.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/open_store.h"
 
 namespace unisono::rendezvous {
 namespace {
@@ -57,6 +59,10 @@ Result<Claim> parse_claim(std::string_view text) {
 struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { (void)::closedir(directory); }
 };
+
+std::string prefix_of(const std::string& job, int turn) {
+  return fmt::format("claim/{}{}", short_hash(job), turn == 1 ? "" : fmt::format("/{}", turn));
+}
 
 /// Whether another process still has its rank. One that cannot be looked at (another host, another user's) has.
 bool is_held(const Claim& claim, const HostIdentity& here) {
@@ -119,6 +125,20 @@ Status check_namespace(Store& store, const std::string& prefix, const Config& co
                   store.describe()));
 }
 
+Status wait_for_rank_0(Store& store, const std::string& prefix, int turn, const Config& config) {
+  try {
+    (void)store.get(prefix + "/0", config.init_timeout);
+    return {};
+  } catch (const Timeout&) {
+    return Status::timeout(
+        fmt::format(
+            "rank {} called init for the {}. time, and rank 0 did not within {:.1f} s: every rank has to call it as "
+            "often",
+            config.rank, turn, std::chrono::duration<double>(config.init_timeout).count()),
+        {0});
+  }
+}
+
 Result<Fd> make_mark(const std::string& name) {
   Fd fd(::memfd_create(name.c_str(), MFD_CLOEXEC));
   if (!fd) return Status::system("cannot make the descriptor that marks a rank as taken (ulimit -n?)", errno);
@@ -131,12 +151,13 @@ Result<std::shared_ptr<Store>> claim(std::shared_ptr<Store> store, const Config&
   if (!mark) return mark.status();
   const bool again = !config.init_method.starts_with("file://");
   for (int turn = 1;; turn++) {
-    const std::string prefix =
-        fmt::format("claim/{}{}", short_hash(config.job), turn == 1 ? "" : fmt::format("/{}", turn));
+    const std::string prefix = prefix_of(config.job, turn);
     UNISONO_TRY(check_namespace(*store, prefix, config, here));
     const std::string found =
         text_of_bytes(first_value(*store, fmt::format("{}/{}", prefix, config.rank), to_text(mine)));
     if (found == to_text(mine)) {
+      // A store that rank 0 serves may be about to go with its former world: wait until rank 0 has come again, too.
+      if (turn > 1) UNISONO_TRY(wait_for_rank_0(*store, prefix, turn, config));
       if (turn > 1) store = make_prefix_store(fmt::format("turn {}", turn), std::move(store));
       return std::shared_ptr<Store>(std::make_shared<ClaimedStore>(std::move(store), std::move(*mark)));
     }
@@ -156,6 +177,21 @@ Result<std::shared_ptr<Store>> claim_rank(std::shared_ptr<Store> store, const Co
     return claim(std::move(store), config, identity);
   } catch (...) {
     return status_from_current_exception();
+  }
+}
+
+Result<std::shared_ptr<Store>> meet(Config config, const Logger& log) {
+  const auto here = this_host();
+  if (!here) return here.status();
+  const TimePoint deadline = saturating_add(std::chrono::steady_clock::now(), config.init_timeout);
+  for (;;) {
+    auto store = open_store(config, log);
+    if (!store) return store.status();
+    auto claimed = claim_rank(std::move(*store), config, *here);
+    const Duration left = deadline - std::chrono::steady_clock::now();
+    if (claimed || claimed.status().code() != Code::system || left <= Duration{0}) return claimed;
+    log.info(fmt::format("{}; looking for the next store", claimed.status().message()));
+    config.init_timeout = left;
   }
 }
 

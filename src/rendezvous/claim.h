@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "rendezvous/host_identity.h"
 #include "unisono/config.hpp"
@@ -19,5 +20,9 @@ namespace unisono::rendezvous {
 /// that came, although the launcher or the meeting place says that all ranks are in one.
 Result<std::shared_ptr<Store>> claim_rank(std::shared_ptr<Store> store, const Config& config,
                                           const HostIdentity& identity);
+
+/// Open the store that the ranks of `config` meet in, and take this one's rank. Blocks until both is done, at most
+/// config.init_timeout. A store that goes away meanwhile was a former world's: then the next one is waited for.
+Result<std::shared_ptr<Store>> meet(Config config, const Logger& log);
 
 }  // namespace unisono::rendezvous

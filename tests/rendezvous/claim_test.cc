@@ -71,9 +71,18 @@ TEST(ClaimRank, AProcessThatEndedHasNoRank) {
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   dead.pid = child;
   {
-    ASSERT_TRUE(claim_rank(store, rank_of(3), dead).ok());
+    ASSERT_TRUE(claim_rank(store, rank_of(0), dead).ok());
   }
-  EXPECT_TRUE(claim_rank(store, rank_of(3), *this_host()).ok());
+  EXPECT_TRUE(claim_rank(store, rank_of(0), *this_host()).ok());
+
+  // rank 1 joins again with rank 0 alone
+  ASSERT_TRUE(claim_rank(store, rank_of(1), dead).ok());
+  EXPECT_TRUE(claim_rank(store, rank_of(1), *this_host()).ok());
+  Config third = rank_of(1);
+  third.init_timeout = std::chrono::milliseconds(20);
+  const auto early = claim_rank(store, third, *this_host());
+  EXPECT_EQ(early.status().code(), Code::timeout);
+  EXPECT_THAT(early.status().missing(), ::testing::ElementsAre(0));
 }
 
 TEST(ClaimRank, AFileMayBeOfAFormerJob) {
