@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "base/fd.h"
@@ -148,7 +149,7 @@ Result<Job> plan_job(const LaunchOptions& options) {
                                        options.nodes, options.nodes - 1));
   if (options.nodes > 1) return plan_several_nodes(options);
   Job job;
-  auto secret = Secret::generate();
+  auto secret = options.secret_file.empty() ? Secret::generate() : rendezvous::read_secret_file(options.secret_file);
   if (!secret) return secret.status();
   const std::string unique = to_string(random_peer_id());
   job.secret = std::move(*secret);
@@ -191,6 +192,9 @@ std::vector<std::string> environment_of_rank(const LaunchOptions& options, const
       {"UNISONO_JOB", job.name},
       {"UNISONO_SECRET_FD", std::to_string(secret_fd)}};
   for (const auto& [name, value] : ours) variables[name] = value;
+  // For ranks whose wrapper closes the descriptor, wherever they go.
+  if (!options.secret_file.empty())
+    variables["UNISONO_SECRET_FILE"] = std::filesystem::absolute(options.secret_file).string();
   for (const auto& [name, value] : options.environment) variables[name] = value;
   std::vector<std::string> result;
   result.reserve(variables.size());

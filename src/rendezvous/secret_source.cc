@@ -43,8 +43,7 @@ Result<Secret> read_inherited(int fd) {
   if (::fstat(fd, &s) != 0)
     return Status::invalid(
         fmt::format("UNISONO_SECRET_FD={}: there is no such open descriptor. A program between the launcher "
-                    "and this process closed it: give the secret with `unisono run --secret-file` and "
-                    "UNISONO_SECRET_FILE instead",
+                    "and this process closed it: start the job with `unisono run --secret-file FILE`",
                     fd));
   const int seals = ::fcntl(fd, F_GET_SEALS);
   const bool sealed = seals >= 0 && (seals & F_SEAL_WRITE) != 0;
@@ -94,8 +93,12 @@ Result<Secret> read_secret(const Environment& environment) {
   std::int64_t fd = -1;
   const auto inherited = read_integer(environment, "UNISONO_SECRET_FD", 0, 1 << 30, fd);
   if (!inherited) return inherited.status();
-  if (*inherited) return read_inherited(static_cast<int>(fd));
-  if (const auto path = environment("UNISONO_SECRET_FILE"); path && !path->empty()) {
+  const auto path = environment("UNISONO_SECRET_FILE");
+  const bool has_file = path && !path->empty();
+  // A wrapper (subprocess, multiprocessing's spawn) may have closed the descriptor; the file says the same.
+  const bool closed = *inherited && ::fcntl(static_cast<int>(fd), F_GETFD) < 0;
+  if (*inherited && !(closed && has_file)) return read_inherited(static_cast<int>(fd));
+  if (has_file) {
     auto secret = read_secret_file(*path);
     return secret ? std::move(secret) : Result<Secret>(secret.status().with_context("UNISONO_SECRET_FILE"));
   }

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "rendezvous/environment.h"
 #include "rendezvous/helpers.h"
 
@@ -268,6 +271,16 @@ TEST(Config, ReadsTheSettings) {
   EXPECT_EQ(c->tcp_streams, 3);
   EXPECT_EQ(c->tcp_congestion, "cubic");
   EXPECT_TRUE(c->allow_insecure);
+}
+
+TEST(Config, AFileStandsInForADescriptorThatAWrapperClosed) {
+  test::TemporaryDirectory directory;
+  const std::string path = directory.file("secret");
+  std::ofstream(path) << test::kSecretText;
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  const auto c = config_from(environment_of({{"UNISONO_SECRET_FD", "987654"}, {"UNISONO_SECRET_FILE", path}}));
+  ASSERT_TRUE(c.ok()) << c.status().message();
+  EXPECT_EQ(c->secret, test::kSecretText);
 }
 
 TEST(Config, AnErrorNeverShowsTheSecret) {
