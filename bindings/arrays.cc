@@ -14,10 +14,14 @@ const char* kWhatToGive =
 }  // namespace
 
 void Array::import(nb::handle object, Access access, Elements elements, const char* operation, const char* name) {
-  if (!take_buffer(object, elements, operation, name) && !take_dlpack(object, elements, operation, name))
+  if (!take_buffer(object, elements, operation, name) && !take_dlpack(object, access, elements, operation, name))
     refuse(operation, ": ", name, " is ", object.is_none() ? "None" : "a " + type_of(object), "; ", kWhatToGive);
   held_ = true;
   access_ = access;
+  if (access == Access::write && without_flags_)
+    refuse(operation, ": ", name, " (a ", type_of(object),
+           ") comes by DLPack from before version 1.0, which does not say whether it may be written, and the result is "
+           "written to it; give a NumPy array or a torch tensor");
   if (access == Access::write && readonly_)
     refuse(operation, ": ", name,
            " is read-only, and the result is written to it; give a writable array (x.copy(), bytearray)");
@@ -28,7 +32,8 @@ void Array::import(nb::handle object, Access access, Elements elements, const ch
   if (items < 0) refuse(operation, ": ", name, " has more than 2^63 - 1 bytes");
   count_ = elements == Elements::bytes ? items * layout_.itemsize : items;
   data_ = layout_.data;
-  const bool aligned = elements == Elements::bytes || reinterpret_cast<std::uintptr_t>(data_) % size_of(dtype_) == 0;
+  // A complex number is as aligned as its parts; what is only moved need not be.
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data_) % size_of(dtype_) == 0;
   if (items == 0 || (aligned && is_contiguous(layout_))) return;
 
   if (access == Access::write && may_alias_itself(layout_))

@@ -7,14 +7,16 @@
 #include <memory>
 
 #include "core.h"
+#include "element_types.h"
 #include "strided.h"
 
 namespace unisono::python {
 
 /// What happens to the memory; `write` includes reading.
 enum class Access { read, write };
-/// `typed`: elements are numbers of a known DType. `bytes`: any plain memory, dtype u8.
-enum class Elements { typed, bytes };
+/// `numbers`: what can be reduced. `any`: also what can only be moved, as bytes; counts are in elements all the same.
+/// `bytes`: any plain memory, dtype u8, counted in bytes.
+enum class Elements { numbers, any, bytes };
 
 /// The memory of one argument, held (buffer export or DLPack tensor) until it is released or dies. Not movable:
 /// exporters may point into the structure.
@@ -37,6 +39,10 @@ class Array {
   void* data() const noexcept { return data_; }
   std::int64_t count() const noexcept { return count_; }  ///< elements; bytes for Elements::bytes
   DType dtype() const noexcept { return dtype_; }
+  /// Elements of dtype() that one of the array's makes: 2 for complex numbers, its bytes for what can only be moved.
+  std::int64_t times() const noexcept { return times_; }
+  /// The type of elements, for people; two arrays have one type where this is the same.
+  std::string type() const { return type_.empty() ? std::string(name_of(dtype_)) : type_; }
   bool staged() const noexcept { return stage_ != nullptr; }
   bool written() const noexcept { return access_ == Access::write; }
   /// The memory of the caller's own array, stage or not.
@@ -44,15 +50,19 @@ class Array {
 
  private:
   bool take_buffer(nb::handle object, Elements elements, const char* operation, const char* name);
-  bool take_dlpack(nb::handle object, Elements elements, const char* operation, const char* name);
-  void export_buffer(nb::handle object, const char* operation, const char* name);
+  bool take_dlpack(nb::handle given, Access access, Elements elements, const char* operation, const char* name);
+  void set_elements(nb::handle object, std::optional<ElementType> known, std::int64_t itemsize, const char* format,
+                    Elements elements, const char* operation, const char* name);
 
   void* data_ = nullptr;
   std::int64_t count_ = 0;
   DType dtype_ = DType::u8;
+  std::int64_t times_ = 1;
+  std::string type_;  // where dtype_ does not say it
   bool held_ = false;
   Access access_ = Access::read;
   bool readonly_ = false;
+  bool without_flags_ = false;  // DLPack before 1.0, which cannot say "read-only"
   Layout layout_;
   std::unique_ptr<std::byte[]> stage_;
   Py_buffer view_{};                        // held when view_.obj is not null

@@ -46,9 +46,8 @@ void Operation::require_count(const Array& array, const char* argument, std::int
 }
 
 void Operation::require_same_dtype() const {
-  if (x.dtype() != out.dtype())
-    refuse(name, ": x has elements of type ", std::string(name_of(x.dtype())), " and out of type ",
-           std::string(name_of(out.dtype())), "; they must be the same");
+  if (x.type() != out.type())
+    refuse(name, ": x has elements of type ", x.type(), " and out of type ", out.type(), "; they must be the same");
 }
 
 std::int64_t Operation::times_ranks(std::int64_t count) const {
@@ -68,8 +67,22 @@ void Operation::bind_buffers() {
   // A broadcast's root has its data in place, as the others do, though it is only read there.
   const bool in_place = x.written() || call.collective == Collective::broadcast;
   call.output = out.held() ? out.data() : in_place ? x.data() : nullptr;
+  if (const std::int64_t times = (x.held() ? x : out).times(); times != 1) count_parts(times);
   call.counts = counts;
   call.output_counts = output_counts;
+}
+
+void Operation::count_parts(std::int64_t times) {
+  // Sums and means of complex numbers are those of their parts.
+  if (reduces(call.collective) && call.op != ReduceOp::sum && call.op != ReduceOp::avg)
+    refuse(name, ": op ", std::string(name_of(call.op)), " is not defined for ", x.type(),
+           "; sum and avg are, and others of x.real and x.imag by themselves. (A product is not the parts' product.)");
+  const auto scale = [&](std::int64_t& count) {
+    if (__builtin_mul_overflow(count, times, &count)) refuse(name, ": so many elements overflow 2^63 - 1 bytes");
+  };
+  scale(call.count);
+  for (std::int64_t& count : counts) scale(count);
+  for (std::int64_t& count : output_counts) scale(count);
 }
 
 void Operation::run() {
@@ -107,9 +120,13 @@ nb::object allocate_like(nb::handle x, const Array& array, const nb::object& sha
   } else {
     constexpr const char* names[kDTypes] = {"float16", "",      "float32", "float64", "int8",   "int16", "int32",
                                             "int64",   "uint8", "uint16",  "uint32",  "uint64", "bool"};
-    const char* name = names[static_cast<int>(array.dtype())];
-    if (*name == '\0') refuse(operation, ": NumPy has no bfloat16 to return; give out");
-    dtype = nb::str(name);
+    const char* numpy = names[static_cast<int>(array.dtype())];
+    if (array.times() != 1)  // of a record, say, in a memoryview
+      dtype = nb::module_::import_("numpy").attr("asarray")(x).attr("dtype");
+    else if (*numpy == '\0')
+      refuse(operation, ": NumPy has no bfloat16 to return; give out");
+    else
+      dtype = nb::str(numpy);
   }
   return nb::module_::import_("numpy").attr("empty")(shape, dtype);
 }

@@ -14,22 +14,26 @@ namespace unisono::python {
 struct Operation {
   Operation(const PyGroup& group_, const char* name_, nb::handle timeout, nb::handle algorithm_);
 
+  /// What the collective, which is set before arrays are taken, can be given.
+  Elements elements() const noexcept { return reduces(call.collective) ? Elements::numbers : Elements::any; }
   /// x is an input only; out an output only; in_place both in x.
-  void read(nb::handle object) { x.import(object, Access::read, Elements::typed, name, "x"); }
-  void write(nb::handle object) { out.import(object, Access::write, Elements::typed, name, "out"); }
-  void in_place(nb::handle object) { x.import(object, Access::write, Elements::typed, name, "x"); }
+  void read(nb::handle object) { x.import(object, Access::read, elements(), name, "x"); }
+  void write(nb::handle object) { out.import(object, Access::write, elements(), name, "out"); }
+  void in_place(nb::handle object) { x.import(object, Access::write, elements(), name, "x"); }
 
   /// Take `values` as n counts that are not negative; their sum, checked.
   std::int64_t take_counts(nb::handle values, const char* argument, std::vector<std::int64_t>& into);
   /// Throws unless `array` has `expected` elements, saying where the number comes from.
   void require_count(const Array& array, const char* argument, std::int64_t expected, const std::string& why) const;
-  /// Throws unless x and out have one dtype.
+  /// Throws unless x and out have one type of elements.
   void require_same_dtype() const;
   /// n * count, checked.
   std::int64_t times_ranks(std::int64_t count) const;
 
   /// Fill the call's pointers and dtype from x and out: in place where there is no out.
   void bind_buffers();
+  /// Of complex numbers, and of what is only moved: makes the call's counts those of parts, or bytes.
+  void count_parts(std::int64_t times);
   /// Block until it is done, GIL released; then bring stages back. Throws what went wrong, or what a signal handler
   /// raised.
   void run();
