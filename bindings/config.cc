@@ -51,6 +51,8 @@ void register_config(nb::module_& m) {
               "Job secret, hexadecimal; every connection proves that it knows it. UNISONO_SECRET.")
       .def_rw("allow_insecure", &Config::allow_insecure,
               "Let ranks on several hosts meet without a secret. UNISONO_ALLOW_INSECURE=1.")
+      .def_rw("strict", &Config::strict,
+              "What PyTorch users are only warned of is an error: several hosts, no secret. UNISONO_STRICT=1.")
       .def_rw("transport", &Config::transport,
               "Force one: shm or tcp; empty: the best for each pair. UNISONO_TRANSPORT.")
       .def_rw("interface", &Config::interface,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "core.h"
 
@@ -53,7 +54,9 @@ std::optional<Duration> parse_timeout(nb::handle timeout, const char* operation)
   double seconds = 0;
   if (nb::hasattr(timeout, "total_seconds"))
     seconds = nb::cast<double>(timeout.attr("total_seconds")());
-  else if (!nb::try_cast(timeout, seconds))
+  else if (PyLong_Check(timeout.ptr()) != 0 && !nb::try_cast(timeout, seconds))  // no double holds it
+    seconds = nb::cast<bool>(timeout < nb::int_(0)) ? -1 : std::numeric_limits<double>::infinity();
+  else if (PyLong_Check(timeout.ptr()) == 0 && !nb::try_cast(timeout, seconds))
     refuse(operation, ": timeout is a ", type_of(timeout), "; give seconds or a timedelta");
   if (std::isnan(seconds) || seconds < 0) refuse(operation, ": timeout is ", seconds, " s; it must not be negative");
   constexpr double kLongest =

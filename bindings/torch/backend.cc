@@ -22,6 +22,11 @@ int global_rank(const Backend::Options& options, int rank) {
   return ranks.empty() ? rank : static_cast<int>(ranks.at(static_cast<std::size_t>(rank)));
 }
 
+void check_place(int rank, int size) {
+  if (rank < 0 || rank >= size)
+    throw InvalidArgument(c10::str("rank ", rank, " of ", size, " ranks: ranks go from 0 to ", size - 1));
+}
+
 /// The name that torch gives the group; the default one is "0" there.
 FlightRecord::Group recorded(const Backend::Options& options, int rank, int size) {
   FlightRecord::Group group{options.group_name, options.group_desc, options.global_ranks_in_group,
@@ -42,10 +47,11 @@ Backend::Backend(std::shared_ptr<Worlds> worlds, const c10::intrusive_ptr<c10d::
       timeout_ms_(options_->timeout.count()) {
   try {
     const auto ours = std::make_shared<TorchStore>(store);
-    const Duration timeout = options_->timeout;
+    check_place(rank, size);
+    const Duration timeout = saturated(options_->timeout);
     const bool everybody = options_->global_ranks_in_group.empty();
-    world_ = everybody ? worlds_->found(*ours, rank, size, timeout)
-                       : worlds_->share(*ours, global_rank(*options_, rank), size, timeout);
+    const Place place{rank, size, global_rank(*options_, rank), timeout};
+    world_ = everybody ? worlds_->found(*ours, place) : worlds_->share(*ours, place);
     memory_ = std::make_shared<SharedAllocator>(world_);
     *group_ = world_->context.create_group(ours, rank, size, options_->group_name);
     adopts_ = size > 1 && group_->transport() == "shm";
@@ -130,7 +136,8 @@ c10d::ErrorType Backend::getError() {
 }
 
 Duration Backend::limit(milliseconds timeout) const {
-  return timeout == c10d::kUnsetTimeout ? milliseconds(timeout_ms_.load(std::memory_order_relaxed)) : timeout;
+  return saturated(timeout == c10d::kUnsetTimeout ? milliseconds(timeout_ms_.load(std::memory_order_relaxed))
+                                                  : timeout);
 }
 
 std::string Backend::describe(const char* title) const { return title + where_; }

@@ -80,7 +80,7 @@ Backend::WorkPtr Backend::recvAnysource(Tensors& tensors, int tag) {
 /// Gloo's look for.
 void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
   const std::int64_t tag = kMonitored + monitored_.fetch_add(1);
-  const auto timeout = std::chrono::duration_cast<milliseconds>(limit(opts.timeout));
+  const auto timeout = std::chrono::duration_cast<milliseconds>(limit(opts.timeout));  // far from overflowing
   const auto until = SteadyClock::now() + timeout;
   std::byte token{};
   const std::span<std::byte> box(&token, 1);

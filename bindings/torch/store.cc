@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <unisono/error.hpp>
 
 namespace unisono::torch_backend {
@@ -44,6 +46,20 @@ auto guarded(const char* verb, std::string_view key, F&& f) {
 }
 
 }  // namespace
+
+Duration saturated(milliseconds timeout) {
+  constexpr milliseconds longest = std::chrono::hours(24 * 365 * 100);
+  return timeout < -longest ? longest : std::min(timeout, longest);
+}
+
+bool TorchStore::on_this_host() const {
+  auto* prefixed = dynamic_cast<c10d::PrefixStore*>(store_.get());
+  const auto found = prefixed == nullptr ? store_ : prefixed->getUnderlyingNonPrefixStore();
+  const auto* tcp = dynamic_cast<const c10d::TCPStore*>(found.get());
+  if (tcp == nullptr) return false;
+  const std::string& host = tcp->getHost();
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
 
 void TorchStore::remember(std::string_view key) {
   const std::lock_guard lock(mutex_);

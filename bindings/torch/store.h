@@ -10,6 +10,10 @@
 
 namespace unisono::torch_backend {
 
+/// As a Duration, a hundred years at most: as good as none, and far from overflowing nanoseconds. Far below zero is what
+/// becomes of datetime.timedelta.max on its way here (64 bits of microseconds).
+Duration saturated(std::chrono::milliseconds timeout);
+
 /// Keys and values go through unchanged (torch has put its prefix around the store already). Remembers what it set, so that a
 /// second group over the same store does not read the addresses of the first. Thread-safety: any thread, as far as torch's
 /// store has it. A missed key is Timeout, everything else that the store raises SystemError with its text.
@@ -27,6 +31,8 @@ class TorchStore final : public Store {
   bool erase(std::string_view key) override;
   std::string describe() const override { return "torch store"; }
 
+  /// Whether ranks can only be on this host, by what torch was told: it listens on a loopback address.
+  bool on_this_host() const;
   /// Remove what this rank set, when everybody has read it. A store that cannot delete keeps it.
   void forget() noexcept;
 

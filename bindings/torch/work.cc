@@ -127,7 +127,7 @@ bool Flight::completed() {
 }
 
 void Flight::wait(milliseconds limit) {
-  const auto until = SteadyClock::now() + limit;
+  const auto until = SteadyClock::now() + saturated(limit);
   while (!work_.done()) {
     // In slices, so that Ctrl-C is heard.
     Duration slice = milliseconds(100);

@@ -1,51 +1,47 @@
 #include "world.h"
 
-#include <c10/util/Logging.h>
-#include <sys/random.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+#include <unisono/secret.hpp>
 
 namespace unisono::torch_backend {
 namespace {
 
-constexpr std::string_view kSecretKey = "secret";
-
-std::string random_hex() {
-  std::array<unsigned char, 32> bytes{};
-  if (::getentropy(bytes.data(), bytes.size()) != 0)
-    throw SystemError("the kernel gives no random bytes for the job's secret", errno);
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char b : bytes) {
-    text += digits[b >> 4];
-    text += digits[b & 15];
-  }
-  return text;
+/// Whether the launcher says that all ranks are on this host.
+bool launched_on_one_host() {
+  const char* here = std::getenv("LOCAL_WORLD_SIZE");
+  const char* all = std::getenv("WORLD_SIZE");
+  return here != nullptr && all != nullptr && std::string_view(here) == all;
 }
 
-/// A secret that lives as long as the job, from rank 0 to the others.
-std::string agree_on_secret(TorchStore& store, int rank, Duration timeout) {
-  if (rank == 0) {
-    const std::string secret = random_hex();
-    store.set(kSecretKey, std::as_bytes(std::span(secret.data(), secret.size())));
-    return secret;
+/// This process's settings. When they cannot be read the other ranks hear so, too.
+Config settings(TorchStore& store, const Place& place, SecretTerms& terms) {
+  try {
+    Config config = Config::settings_from_env();
+    config.rank = place.global_rank;
+    config.size = place.size;
+    config.timeout = place.timeout;
+    config.share_memory = false;  // of tensors we know more, and see to it ourselves (adoption.h)
+    config.init_timeout = std::min(config.init_timeout, place.timeout);
+    return config;
+  } catch (const Error& e) {
+    decline_secret(store, terms, e.what());
+    throw;
   }
-  const Bytes secret = store.get(kSecretKey, timeout);
-  return {reinterpret_cast<const char*>(secret.data()), secret.size()};
 }
 
-std::shared_ptr<World> make_world(TorchStore& store, int rank, int size, Duration timeout) {
-  Config config = Config::settings_from_env();
-  config.rank = rank;
-  config.size = size;
-  config.timeout = timeout;
-  config.share_memory = false;  // of tensors we know more, and see to it ourselves (adoption.h)
-  config.init_timeout = std::min(config.init_timeout, timeout);
-  if (config.secret.empty() && size > 1) {
-    config.secret = agree_on_secret(store, rank, config.init_timeout);
-    LOG(INFO) << "unisono: no secret is configured; rank 0 made one and handed it out through torch's store";
+std::shared_ptr<World> make_world(TorchStore& store, const Place& place) {
+  SecretTerms terms;
+  terms.rank = place.rank;
+  terms.size = place.size;
+  Config config = settings(store, place, terms);
+  if (config.secret.empty()) {
+    terms.timeout = config.init_timeout;
+    terms.one_host = store.on_this_host() || launched_on_one_host();
+    terms.strict = config.strict;
+    terms.allow_insecure = config.allow_insecure;
+    config.secret = agree_on_secret(store, terms);
   }
   return World::create(std::move(config));
 }
@@ -75,8 +71,8 @@ void World::leave(Duration patience) {
   left_.store(true, std::memory_order_release);
 }
 
-std::shared_ptr<World> Worlds::found(TorchStore& store, int rank, int size, Duration timeout) {
-  auto world = make_world(store, rank, size, timeout);
+std::shared_ptr<World> Worlds::found(TorchStore& store, const Place& place) {
+  auto world = make_world(store, place);
   const std::lock_guard lock(mutex_);
   std::erase_if(worlds_, [](const auto& w) { return w.expired(); });
   worlds_.push_back(world);
@@ -84,12 +80,12 @@ std::shared_ptr<World> Worlds::found(TorchStore& store, int rank, int size, Dura
   return world;
 }
 
-std::shared_ptr<World> Worlds::share(TorchStore& store, int rank, int size, Duration timeout) {
+std::shared_ptr<World> Worlds::share(TorchStore& store, const Place& place) {
   {
     const std::lock_guard lock(mutex_);
     if (auto world = current_.lock(); world && world->made_here()) return world;
   }
-  auto world = make_world(store, rank, size, timeout);
+  auto world = make_world(store, place);
   const std::lock_guard lock(mutex_);
   worlds_.push_back(world);
   return world;

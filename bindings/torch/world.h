@@ -47,16 +47,23 @@ class World {
   std::atomic<bool> left_{false};
 };
 
+/// A process's place in a group that is made.
+struct Place {
+  int rank = 0, size = 1;  ///< in the group
+  int global_rank = 0;     ///< in the job: for people
+  Duration timeout{};
+};
+
 /// The world of the default group, for the groups within it. One object a process, held by the Python module.
 /// Thread-safety: any thread.
 class Worlds {
  public:
-  /// A new world for the default group (`rank` of `size` ranks), whose settings come from the environment and whose secret, unless
-  /// one is configured, rank 0 hands to the others through torch's store: whoever can read that store can join.
-  std::shared_ptr<World> found(TorchStore& store, int rank, int size, Duration timeout);
-  /// The default group's world, for one of its subgroups; when there is none (the default group is another back end's), a world
-  /// for this group alone.
-  std::shared_ptr<World> share(TorchStore& store, int rank, int size, Duration timeout);
+  /// A new world for the default group, whose settings come from the environment. Unless a secret is configured the
+  /// ranks agree on one (unisono/secret.hpp). Blocks until all of them have come.
+  std::shared_ptr<World> found(TorchStore& store, const Place& place);
+  /// The default group's world, for one of its subgroups; when there is none (the default group is another back end's),
+  /// a world for this group alone.
+  std::shared_ptr<World> share(TorchStore& store, const Place& place);
   /// What the groups did last; also of groups that are gone.
   const std::shared_ptr<FlightRecord>& record() const noexcept { return record_; }
 

@@ -27,6 +27,8 @@ struct UNISONO_API Config {
   /// inherited from the launcher. Every connection proves that it knows it.
   std::string secret;
   bool allow_insecure = false;  ///< UNISONO_ALLOW_INSECURE=1: let ranks on several hosts meet without a secret
+  /// UNISONO_STRICT=1: what PyTorch users are only warned of, as others are not, is an error: several hosts, no secret.
+  bool strict = false;
 
   // --- how
   std::string transport;  ///< UNISONO_TRANSPORT=shm|tcp: force one; empty: the best for each pair

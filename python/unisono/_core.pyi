@@ -125,6 +125,14 @@ class Config:
     @allow_insecure.setter
     def allow_insecure(self, arg: bool, /) -> None: ...
     @property
+    def strict(self) -> bool:
+        """
+        What PyTorch users are only warned of is an error: several hosts, no secret. UNISONO_STRICT=1.
+        """
+
+    @strict.setter
+    def strict(self, arg: bool, /) -> None: ...
+    @property
     def transport(self) -> str:
         """
         Force one: shm or tcp; empty: the best for each pair. UNISONO_TRANSPORT.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/commands.h"
@@ -28,7 +29,8 @@ Every rank gets torchrun's variables (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
 the others have a grace period to say what they saw, then they are ended; the exit status is that of the first failure.)";
 
 std::chrono::milliseconds to_milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::llround(seconds * 1000));
+  constexpr double kLongest = 100.0 * 365 * 86400;  // as good as none, and far from overflowing nanoseconds
+  return std::chrono::milliseconds(std::llround(std::min(seconds, kLongest) * 1000));
 }
 
 int run(RunArguments& a) {
@@ -52,7 +54,6 @@ int run(RunArguments& a) {
 void add_run(CLI::App& app, int& status) {
   auto a = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "start the ranks of a job on this host");
-  constexpr double kYear = 365.0 * 24 * 3600;
   command->add_option("-n,--nproc-per-node", a->launch.ranks, "ranks on this host")->required();
   command->add_option("--nnodes", a->launch.nodes, "hosts, each with its own `unisono run` and as many ranks");
   command->add_option("--node-rank", a->launch.node_rank, "which of the hosts this is, from 0");
@@ -60,9 +61,9 @@ void add_run(CLI::App& app, int& status) {
   command->add_option("--secret-file", a->launch.secret_file,
                       "file (mode 0600) with the job secret, the same on all hosts; for several hosts");
   command->add_option("--timeout", a->time_limit, "end the job after so many seconds, with exit status 124")
-      ->check(CLI::Range(0.0, kYear));
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--grace", a->grace, "seconds between the first failure and the end of the others")
-      ->check(CLI::Range(0.0, kYear))
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--bind", a->bind, kBindHelp)->check(CLI::IsMember(kBindNames))->capture_default_str();
   command->add_flag("--no-prefix", a->no_prefix, "print lines as they are, without [RANK]");

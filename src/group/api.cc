@@ -246,15 +246,17 @@ Group init(Config config) {
   if (config.rank < 0 || config.rank >= config.size)
     throw InvalidArgument(
         fmt::format("rank {} of a world of {}: it must be from 0 to {}", config.rank, config.size, config.size - 1));
-  const Context context(config);
+  throw_status(detail::check_settings(config));  // before others are met
   std::shared_ptr<Store> store;
   if (config.size == 1) {
     store = make_memory_store();
   } else {
     const Logger log = Logger().with_prefix(fmt::format("rank {}", config.rank));
-    store = value_or_throw(rendezvous::meet(config, log));
+    bool of_one_user = false;
+    store = value_or_throw(rendezvous::meet(config, log, &of_one_user));
+    if (of_one_user && config.secret.empty()) config.secret = value_or_throw(rendezvous::secret_of_one_user(*store));
   }
-  return context.create_group(std::move(store), config.rank, config.size);
+  return Context(config).create_group(std::move(store), config.rank, config.size);
 }
 
 }  // namespace unisono

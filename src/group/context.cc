@@ -30,6 +30,19 @@ Setup setup_for(const ContextImpl& c, std::vector<std::string> addresses) {
 }
 }  // namespace
 
+Status check_settings(const Config& config) {
+  if (!config.transport.empty() && config.transport != "shm" && config.transport != "tcp")
+    return Status::invalid(
+        fmt::format("UNISONO_TRANSPORT is \"{}\"; it can be shm, tcp, or empty for the best", config.transport));
+  if (config.tcp_streams < 0 || config.tcp_streams > engine::Sharing::kMostStreams)
+    return Status::invalid(fmt::format("UNISONO_TCP_STREAMS is {}; it can be 1 to {}, or 0: chosen", config.tcp_streams,
+                                       engine::Sharing::kMostStreams));
+  if (const auto constants = plan::parse_cost_model(config.constants); !constants)
+    return constants.status().with_context("UNISONO_CONSTANTS");
+  if (const auto secret = rendezvous::Secret::parse(config.secret); !secret) return secret.status();
+  return {};
+}
+
 std::shared_ptr<ContextImpl> ContextImpl::create(Config config, std::shared_ptr<transport::InprocHub> hub,
                                                  std::shared_ptr<MemoryBinder> binder) {
   return {new ContextImpl(std::move(config), std::move(hub), std::move(binder)), [](ContextImpl* context) {
@@ -49,14 +62,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
       threads(h != nullptr),
       hub(std::move(h)),
       poller(transport::make_epoll_poller()) {
-  if (!config.transport.empty() && config.transport != "shm" && config.transport != "tcp")
-    throw_status(Status::invalid(
-        fmt::format("UNISONO_TRANSPORT is \"{}\"; it can be shm, tcp, or empty for the best", config.transport)));
-  if (config.tcp_streams < 0 || config.tcp_streams > engine::Sharing::kMostStreams)
-    throw_status(Status::invalid(fmt::format("UNISONO_TCP_STREAMS is {}; it can be 1 to {}, or 0: chosen",
-                                             config.tcp_streams, engine::Sharing::kMostStreams)));
-  if (const auto constants = plan::parse_cost_model(config.constants); !constants)
-    throw_status(constants.status().with_context("UNISONO_CONSTANTS"));
+  throw_status(check_settings(config));
   const auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
   handshake = rendezvous::make_handshake_factory(self, config.job, secret);
   const HomeNode here = home_node(config, log);

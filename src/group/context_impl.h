@@ -23,6 +23,9 @@
 
 namespace unisono::detail {
 
+/// What can be known to be wrong with them before anybody is met.
+Status check_settings(const Config& config);
+
 /// Thread-safety: any thread. Lives as long as a group (or the Context) refers to it; its end is a goodbye to all peers. In a forked child nothing of it
 /// works, and its end does nothing: peers, connections and shared memory are its parent's.
 class ContextImpl {

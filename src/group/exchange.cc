@@ -1,12 +1,12 @@
 #include "group/exchange.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/abort_record.h"
+#include "rendezvous/attendance.h"
 
 namespace unisono::group {
 
@@ -29,14 +29,7 @@ std::vector<int> not_there(const Party& party) {
 }
 
 Status missing_ranks(const Party& party, const std::vector<int>& missing) {
-  return Status::timeout(
-      fmt::format("only {} of {} ranks joined within {:.0f} s at the {}; missing: rank{} {}. Look at what {} printed, "
-                  "or whether "
-                  "the job was started with another size",
-                  party.size - static_cast<int>(missing.size()), party.size,
-                  std::chrono::duration<double>(party.timeout).count(), party.store.describe(),
-                  missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), missing.size() == 1 ? "it" : "they"),
-      missing);
+  return rendezvous::missing_ranks(party.store.describe(), party.size, missing, party.timeout);
 }
 
 /// The value of `key`; the watch's error; or Timeout, as an exception. Whoever is watched over asks the store in parts, which become longer: the store has many to serve.

@@ -180,14 +180,15 @@ Result<std::shared_ptr<Store>> claim_rank(std::shared_ptr<Store> store, const Co
   }
 }
 
-Result<std::shared_ptr<Store>> meet(Config config, const Logger& log) {
+Result<std::shared_ptr<Store>> meet(Config config, const Logger& log, bool* of_one_user) {
   const auto here = this_host();
   if (!here) return here.status();
   const TimePoint deadline = saturating_add(std::chrono::steady_clock::now(), config.init_timeout);
   for (;;) {
-    auto store = open_store(config, log);
-    if (!store) return store.status();
-    auto claimed = claim_rank(std::move(*store), config, *here);
+    auto place = open_meeting_place(config, log);
+    if (!place) return place.status();
+    if (of_one_user != nullptr) *of_one_user = place->of_one_user;
+    auto claimed = claim_rank(std::move(place->store), config, *here);
     const Duration left = deadline - std::chrono::steady_clock::now();
     if (claimed || claimed.status().code() != Code::system || left <= Duration{0}) return claimed;
     log.info(fmt::format("{}; looking for the next store", claimed.status().message()));

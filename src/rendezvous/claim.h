@@ -23,6 +23,7 @@ Result<std::shared_ptr<Store>> claim_rank(std::shared_ptr<Store> store, const Co
 
 /// Open the store that the ranks of `config` meet in, and take this one's rank. Blocks until both is done, at most
 /// config.init_timeout. A store that goes away meanwhile was a former world's: then the next one is waited for.
-Result<std::shared_ptr<Store>> meet(Config config, const Logger& log);
+/// `of_one_user`, unless null: OpenedStore's.
+Result<std::shared_ptr<Store>> meet(Config config, const Logger& log, bool* of_one_user = nullptr);
 
 }  // namespace unisono::rendezvous

@@ -29,10 +29,14 @@ Status read_seconds(const Environment& environment, const char* name, Duration& 
   const auto text = environment(name);
   if (!text || text->empty()) return {};
   double seconds = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+  constexpr double kLongest = 9.0e9;  // what fits into 64 bits of nanoseconds
+  auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
+  if (error == std::errc::result_out_of_range && text->find("e-") == std::string::npos) {  // too long for a double
+    seconds = text->starts_with('-') ? 0 : kLongest;
+    error = {};
+  }
   if (error != std::errc{} || end != text->data() + text->size() || !(seconds > 0))
     return bad(name, *text, "expected a number of seconds above 0");
-  constexpr double kLongest = 9.0e9;  // what fits into 64 bits of nanoseconds
   into = Duration(static_cast<std::int64_t>(std::min(seconds, kLongest) * 1e9));
   return {};
 }
@@ -91,6 +95,7 @@ Status read_settings(const Environment& environment, Config& c) {
   UNISONO_TRY(read_seconds(environment, "UNISONO_INIT_TIMEOUT", c.init_timeout));
   UNISONO_TRY(read_bytes(environment, "UNISONO_SLICE", c.slice_bytes));
   UNISONO_TRY(read_flag(environment, "UNISONO_ALLOW_INSECURE", c.allow_insecure));
+  UNISONO_TRY(read_flag(environment, "UNISONO_STRICT", c.strict));
   UNISONO_TRY(read_flag(environment, "UNISONO_DETERMINISTIC", c.deterministic));
   UNISONO_TRY(read_flag(environment, "UNISONO_PEER_MEMORY", c.peer_memory));
   UNISONO_TRY(read_flag(environment, "UNISONO_SHARE_MEMORY", c.share_memory));
@@ -148,13 +153,8 @@ Result<std::string> master_address(const Environment& environment) {
     return s.status();
   else if (!*s)
     return Status::invalid("MASTER_PORT is empty: set it to a free port of rank 0's host");
-  // torchrun's agent listens on MASTER_PORT itself for its own store.
-  const auto agent = environment("TORCHELASTIC_USE_AGENT_STORE");
-  if (agent && (*agent == "True" || *agent == "true" || *agent == "1")) {
-    if (port == 65535)
-      return Status::invalid("MASTER_PORT=\"65535\": torchrun's agent has it, and the next one does not exist");
-    port++;
-  }
+  // MASTER_PORT itself is torch.distributed's: its rank 0, or torchrun's agent, listens there.
+  port += port == 65535 ? -1 : 1;
   return "tcp://" + to_string(Endpoint{*host, static_cast<std::uint16_t>(port), ""});
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "rendezvous/endpoint.h"
 
 namespace unisono::rendezvous {
 
@@ -77,8 +78,6 @@ std::string meeting_host(const Config& config, const Environment& environment) {
   }
   return environment("MASTER_ADDR").value_or("");
 }
-
-bool is_loopback(const std::string& address) { return address.rfind("127.", 0) == 0 || address == "::1"; }
 
 /// The addresses of a list of names with commas between them.
 Result<std::vector<std::string>> addresses_of(const std::string& list, const std::vector<Interface>& all) {

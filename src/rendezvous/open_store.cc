@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/process_mark.h"
+#include "rendezvous/attendance.h"
 #include "rendezvous/crypto.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/host_identity.h"
@@ -89,9 +90,14 @@ Result<std::shared_ptr<Store>> serve_or_join(const Opening& o, const Endpoint& a
   return std::shared_ptr<Store>(std::make_shared<ServedStore>(std::move(*server), std::move(*client)));
 }
 
-Result<std::shared_ptr<Store>> meet_at(const Opening& o, const Endpoint& at) {
+Result<OpenedStore> opened(Result<std::shared_ptr<Store>> store, bool of_one_user) {
+  if (!store) return store.status();
+  return OpenedStore{std::move(*store), of_one_user};
+}
+
+Result<OpenedStore> meet_at(const Opening& o, const Endpoint& at) {
   o.log.info(fmt::format("{} the store at {}", o.config.rank == 0 ? "serving or joining" : "joining", to_string(at)));
-  return o.config.rank == 0 ? serve_or_join(o, at) : join(o, at, o.config.init_timeout);
+  return opened(o.config.rank == 0 ? serve_or_join(o, at) : join(o, at, o.config.init_timeout), at.is_unix());
 }
 
 /// The abstract socket that stands for a TCP address when nobody from outside needs it. The user and the pid namespace are
@@ -104,13 +110,14 @@ Endpoint local_stand_in(const Endpoint& tcp, const Config& config) {
   return unix_socket;
 }
 
-Result<std::shared_ptr<Store>> open_tcp(const Opening& o, std::string_view address) {
+Result<OpenedStore> open_tcp(const Opening& o, std::string_view address) {
   auto at = parse_endpoint(address);
   if (!at) return at.status().with_context("init_method tcp://");
   if (at->is_unix()) return Status::invalid(fmt::format("init_method tcp://{}: expected tcp://HOST:PORT", address));
   if (at->port == 0) return Status::invalid(fmt::format("init_method tcp://{}: port 0 is no place to meet", address));
-  if (o.config.size == 1 || o.config.local_size == o.config.size) return meet_at(o, local_stand_in(*at, o.config));
-  if (o.config.secret.empty() && !is_loopback(at->host)) {
+  const bool local = o.config.local_size == o.config.size || (is_loopback(at->host) && o.config.secret.empty());
+  if (o.config.size == 1 || local) return meet_at(o, local_stand_in(*at, o.config));
+  if (o.config.secret.empty()) {
     if (!o.config.allow_insecure)
       return Status::invalid(
           fmt::format("the ranks meet at {} over the network without a job secret: anybody who reaches that port could "
@@ -125,32 +132,30 @@ Result<std::shared_ptr<Store>> open_tcp(const Opening& o, std::string_view addre
   return meet_at(o, *at);
 }
 
-Result<std::shared_ptr<Store>> open_file(const Opening& o, const std::string& path) {
+Result<OpenedStore> open_file(const Opening& o, const std::string& path) {
   if (path.empty()) return Status::invalid("init_method file://: a path is missing: file:///shared/job42");
   try {
-    return make_prefix_store("job:" + o.config.job, make_file_store(path));
+    return OpenedStore{make_prefix_store("job:" + o.config.job, make_file_store(path))};
   } catch (...) {
     return status_from_current_exception();
   }
 }
 
-Status check_ranks(const Config& c) {
-  if (c.size < 1) return Status::invalid(fmt::format("a job of {} ranks: at least 1 is needed", c.size));
-  if (c.rank < 0 || c.rank >= c.size)
-    return Status::invalid(
-        fmt::format("rank {} of a job of {} ranks: ranks go from 0 to {}", c.rank, c.size, c.size - 1));
-  return {};
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Store>> open_store(const Config& config, Logger log, const Environment& environment) {
-  UNISONO_TRY(check_ranks(config));
+  auto place = open_meeting_place(config, std::move(log), environment);
+  if (!place) return place.status();
+  return std::move(place->store);
+}
+
+Result<OpenedStore> open_meeting_place(const Config& config, Logger log, const Environment& environment) {
+  UNISONO_TRY(check_rank(config.rank, config.size));
   const auto secret = Secret::parse(config.secret);
   if (!secret) return secret.status();
   const Opening o{config, std::move(log), make_handshake_factory(PeerId{}, config.job, *secret, Purpose::store)};
   std::string method = config.init_method;
-  if (method.empty() && config.size == 1) return make_memory_store();
+  if (method.empty() && config.size == 1) return OpenedStore{make_memory_store()};
   if (method.empty())
     return Status::invalid(
         fmt::format("rank {} of {} does not know where the ranks meet: start them with `unisono run` or torchrun, or "
@@ -170,6 +175,18 @@ Result<std::shared_ptr<Store>> open_store(const Config& config, Logger log, cons
   }
   return Status::invalid(
       fmt::format("init_method \"{}\": expected tcp://HOST:PORT, file://PATH, env:// or unix:@NAME", method));
+}
+
+Result<std::string> secret_of_one_user(Store& store) {
+  auto made = Secret::generate();
+  if (!made) return made.status();
+  try {
+    const std::string text = made->reveal();
+    const Bytes found = store.compare_set("secret", {}, std::as_bytes(std::span(text)));
+    return std::string(reinterpret_cast<const char*>(found.data()), found.size());
+  } catch (...) {
+    return status_from_current_exception();
+  }
 }
 
 }  // namespace unisono::rendezvous

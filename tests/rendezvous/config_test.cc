@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                                "unisono",
                                "j",
                                "unix:@x"},
-                      Detected{"torchrun", kTorchrun, 3, 4, 4, "torchrun", "torchrun-r7-0", "tcp://m0:29500"},
+                      Detected{"torchrun", kTorchrun, 3, 4, 4, "torchrun", "torchrun-r7-0", "tcp://m0:29501"},
                       Detected{"torchrun_agent_store", with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}), 3,
                                4, 4, "torchrun", "torchrun-r7-0", "tcp://m0:29501"},
                       Detected{"kubernetes",
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                                0,
                                "environment",
                                "",
-                               "tcp://[fd00::1]:80"},
+                               "tcp://[fd00::1]:81"},
                       Detected{"kubernetes_one_process_a_pod",
                                {{"RANK", "1"},
                                 {"WORLD_SIZE", "2"},
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
                                0,
                                "environment",
                                "",
-                               "tcp://m:80"},
+                               "tcp://m:81"},
                       Detected{"init_method_beats_master",
                                {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"UNISONO_INIT_METHOD", "file:///x"}},
                                1,
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                                2,
                                "openmpi",
                                "openmpi-ns",
-                               "tcp://h:5"},
+                               "tcp://h:6"},
                       Detected{"openmpi_inside_slurm",
                                with(kSlurm, {{"OMPI_COMM_WORLD_RANK", "1"},
                                              {"OMPI_COMM_WORLD_SIZE", "2"},
@@ -235,6 +235,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"LOCAL_WORLD_SIZE=4"}},
         Refused{"transport", {{"UNISONO_TRANSPORT", "ib"}}, {"UNISONO_TRANSPORT=\"ib\"", "shm or tcp"}},
         Refused{"timeout", {{"UNISONO_TIMEOUT", "soon"}}, {"UNISONO_TIMEOUT=\"soon\"", "seconds"}},
+        Refused{"timeout_below_a_double", {{"UNISONO_TIMEOUT", "1e-400"}}, {"UNISONO_TIMEOUT"}},
         Refused{"timeout_zero", {{"UNISONO_INIT_TIMEOUT", "0"}}, {"UNISONO_INIT_TIMEOUT=\"0\""}},
         Refused{"timeout_nan", {{"UNISONO_TIMEOUT", "nan"}}, {"UNISONO_TIMEOUT=\"nan\""}},
         Refused{"slice", {{"UNISONO_SLICE", "256Q"}}, {"UNISONO_SLICE=\"256Q\""}},
@@ -258,7 +259,8 @@ TEST(Config, ReadsTheSettings) {
                                              {"UNISONO_SPIN", "0"},
                                              {"UNISONO_TCP_STREAMS", "3"},
                                              {"UNISONO_TCP_CONGESTION", "cubic"},
-                                             {"UNISONO_ALLOW_INSECURE", "1"}}));
+                                             {"UNISONO_ALLOW_INSECURE", "1"},
+                                             {"UNISONO_STRICT", "1"}}));
   ASSERT_TRUE(c.ok()) << c.status().message();
   EXPECT_EQ(c->transport, "tcp");
   EXPECT_EQ(c->interface, "eth1");
@@ -271,6 +273,7 @@ TEST(Config, ReadsTheSettings) {
   EXPECT_EQ(c->tcp_streams, 3);
   EXPECT_EQ(c->tcp_congestion, "cubic");
   EXPECT_TRUE(c->allow_insecure);
+  EXPECT_TRUE(c->strict);
 }
 
 TEST(Config, AFileStandsInForADescriptorThatAWrapperClosed) {

@@ -116,6 +116,23 @@ TEST(OpenStore, TcpWithoutSecretOnLoopback) {
       2);
 }
 
+TEST(OpenStore, WithoutASecretLoopbackIsForOneUser) {
+  const int before = listening_tcp_sockets();
+  for (const std::string& host : {"127.0.0.1", "localhost", "[::1]", "127.1.2.3"}) {
+    Config c = config(0, 2, "tcp://" + host + ":" + std::to_string(free_port()));
+    c.secret.clear();
+    const auto place = open_meeting_place(c, quiet());
+    ASSERT_TRUE(place.ok()) << place.status().message();
+    EXPECT_TRUE(place->of_one_user);
+    EXPECT_EQ(listening_tcp_sockets(), before) << host;
+    const std::string made = value_or_throw(secret_of_one_user(*place->store));
+    EXPECT_EQ(value_or_throw(secret_of_one_user(*place->store)), made) << "whoever comes first makes it";
+  }
+  const auto served = open_meeting_place(config(0, 2, local_tcp()), quiet());
+  ASSERT_TRUE(served.ok());
+  EXPECT_FALSE(served->of_one_user);
+}
+
 TEST(OpenStore, LocalRanksOpenNoPort) {
   const int before = listening_tcp_sockets();
   Config c = config(0, 2, local_tcp());
