@@ -70,6 +70,12 @@ test-aarch64: ## C++ tests of the NEON kernels, cross-compiled for AArch64, unde
 	@tools/install_deps.sh --aarch64
 	@$(LAUNCHER) tools/aarch64/test.sh $(FOLDERS)
 
+# As users have it, and no other test depends on it: a CUDA build of torch takes 5 GB.
+VERSION ?= 2.14.1
+.PHONY: test-torch
+test-torch: ready ## the tests of the PyTorch back end on another torch; VERSION=2.14.1 (5 GB)
+	@tools/test_torch.sh $(VERSION)
+
 .PHONY: lint
 lint: deps $(STAMPS)/dev ## layers, formatting, ruff, mypy --strict
 	@$(BIN)/python tools/run_tests.py layers style

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -220,6 +221,36 @@ def noised(norm: float, noise: float, seeds: Sequence[int], shapes: Sequence[Seq
     count = sum(p.numel() for p in model.parameters())
     torch.autograd.backward(model(scale * integer_gradient(dist.get_rank(), 0, count)))
     return gradient(model)
+
+
+def guesses(inner: str, noise: float, trials: int) -> int:
+    """First steps, half of them without rank 0's gradient: how often the reduced one tells which it was."""
+    count, right = 64, 0
+    own = torch.zeros(count, dtype=torch.float64)
+    own[0] = 1.0  # of norm 1, all in one entry, which a choice by value would find
+    for trial in range(trials):
+        there = trial % 2 == 0
+        generator = torch.Generator().manual_seed(1 + trial * 100 + dist.get_rank())
+        reducer = hooks.ClippedNoisy(build((inner, {})), norm=1.0, noise=noise, generator=generator)
+        model = assigned([(count,)])
+        hooks.register(model, reducer)
+        torch.autograd.backward(model(own if there and dist.get_rank() == 0 else torch.zeros_like(own)))
+        right += bool((gradient(model)[0] * dist.get_world_size() > 0.5) == there)
+    return right
+
+
+def warned_of_buffers() -> list[bool]:
+    """Whether register warns: BatchNorm; without its broadcast; without noise."""
+    said = []
+    for noise, broadcast in ((1.0, True), (1.0, False), (0.0, True)):
+        model = DistributedDataParallel(
+            torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)), broadcast_buffers=broadcast
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            hooks.register(model, hooks.ClippedNoisy(hooks.Mean(), norm=1.0, noise=noise))
+        said.append(any("1.running_mean" in str(warning.message) for warning in caught))
+    return said
 
 
 def refusal(case: Callable[..., Any], **arguments: Any) -> str:

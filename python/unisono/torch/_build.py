@@ -62,7 +62,7 @@ def torch_folder() -> Path:
     """Where torch is installed, without importing it."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
-        raise ImportError(f"torch is not installed: {sys.executable} -m pip install torch==2.13.0")
+        raise ImportError(f"torch is not installed: {sys.executable} -m pip install torch")
     return Path(spec.origin).parent
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 
 import unisono._core  # noqa: F401 - loads libunisono.so, which the back end then finds by its name
+from unisono.torch import _versions
 
-TORCH = "2.13.0"
-"""The version that the back end is written for: c10d promises no stable interface."""
 NAME = "unisono.torch._backend"
 
 
@@ -22,11 +21,7 @@ NAME = "unisono.torch._backend"
 def backend() -> Any:
     """The module unisono.torch._backend. Raises ImportError that says what to do."""
     version = str(torch.__version__).split("+")[0]
-    if version != TORCH:
-        raise ImportError(
-            f'the back end "unisono" is written for torch {TORCH}, and this is torch {torch.__version__}: '
-            f"{sys.executable} -m pip install torch=={TORCH}"
-        )
+    _versions.check(str(torch.__version__))
     installed = Path(__file__).parent / "_backend.so"
     module = _import(installed if installed.exists() else _compiled())
     if version != module.TORCH_VERSION:

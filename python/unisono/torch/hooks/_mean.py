@@ -43,6 +43,8 @@ def bf16_compress(state: Group, bucket: GradBucket) -> torch.futures.Future[torc
 class Mean(StepReducer):
     """The mean over ranks."""
 
+    of_sums = True
+
     def reduce(self, ctx: StepContext, bucket: Bucket) -> Future[torch.Tensor]:
         """Divide by the number of ranks and add up, in place."""
         return _mean(bucket.buffer, ctx.group)
@@ -50,6 +52,8 @@ class Mean(StepReducer):
 
 class Half(StepReducer):
     """The mean over ranks with 16 bits on the wire: torch.float16, or torch.bfloat16 for gradients of any range."""
+
+    of_sums = True
 
     def __init__(self, dtype: torch.dtype = torch.bfloat16) -> None:
         if dtype not in (torch.float16, torch.bfloat16):

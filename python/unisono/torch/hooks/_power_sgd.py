@@ -57,6 +57,8 @@ class PowerSGD(StepReducer):
     seed: of the random Q; the same on all ranks.
     """
 
+    of_sums = True
+
     def __init__(
         self,
         rank: int = 1,

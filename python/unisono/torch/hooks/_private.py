@@ -12,9 +12,11 @@ cost. And torch's generators are no cryptographic ones.
 import hashlib
 import math
 import secrets
+import warnings
 
 import torch
 from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
 
 from unisono.torch.hooks import _collectives as collectives
 from unisono.torch.hooks._bucket import Bucket
@@ -27,8 +29,12 @@ class ClippedNoisy(Around):
 
     norm: C above. noise: the noise multiplier s; 0 clips only.
     generator: where noise comes from, seeded differently on each rank; None: from the operating system's entropy.
-    inner: reduces what is clipped and noised. Compression is fine there; a WeightedMean is not, for its weights would
-        undo the bound: put it around this one.
+    inner: reduces what is clipped and noised, by sums alone (StepReducer.of_sums): Mean, Half, PowerSGD. With noise,
+        others raise ValueError: an entry that some ranks leave out, as TopK does, has too few shares of noise. So does
+        a WeightedMean, whose weights would undo the bound: put it around this one.
+
+    What DDP itself broadcasts has no noise: the parameters at its start, and rank 0's buffers (running statistics of
+    BatchNorm) in every forward pass. `register` warns where the model has such buffers.
 
     Fails closed: a gradient that is not finite, or generators that are alike on two ranks, raise before a gradient is
     sent, and a rank that is missing fails the reduction. Its buckets wait for the last one, because the norm needs all.
@@ -44,11 +50,29 @@ class ClippedNoisy(Around):
                 "weights inside would undo the clipping: write WeightedMean(ClippedNoisy(...)), "
                 "which clips what is weighted"
             )
+        if noise and not inner.of_sums:
+            raise ValueError(
+                f"{type(inner).__name__} does not reduce by sums over all ranks alone (of_sums), so the ranks' shares "
+                "of noise would not add up to what is promised: take Mean, Half or PowerSGD, or noise=0 (clips only)"
+            )
         super().__init__(inner)
         self.norm, self.noise = norm, noise
         self.generator = generator or torch.Generator().manual_seed(secrets.randbits(63))
         self._checked = False
         self._held: list[tuple[Bucket, Future[torch.Tensor]]] = []
+
+    def registered(self, model: DistributedDataParallel) -> None:
+        """Warn when DDP sends what this does not see."""
+        super().registered(model)
+        learnt = [name for name, buffer in model.module.named_buffers() if buffer.is_floating_point()]
+        if self.noise and model.broadcast_buffers and learnt:
+            warnings.warn(
+                f"DDP broadcasts rank 0's buffers without noise before every forward pass ({', '.join(learnt[:3])}"
+                f"{', ...' if len(learnt) > 3 else ''}): what they have learnt of rank 0's data is not private. Make "
+                "the model without running statistics (GroupNorm), or DistributedDataParallel(broadcast_buffers=False)",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def begin_step(self, ctx: StepContext) -> None:
         """Begin the inner step; in the first one, make sure that ranks draw different noise."""

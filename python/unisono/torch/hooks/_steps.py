@@ -40,6 +40,17 @@ class StepReducer(Protocol):
     exception ends the backward pass; after it the next call is begin_step.
     """
 
+    of_sums: bool = False
+    """Whether results depend on the ranks' buffers only through each entry's sum over all ranks, but for rounding.
+
+    Only then do the ranks' shares of noise add up to what ClippedNoisy promises. Not where a rank chooses by value
+    what it sends, takes signs, or weighs.
+    """
+
+    def registered(self, model: DistributedDataParallel) -> None:
+        """Called by `register`, on every rank, with the model whose gradients are reduced. Must not communicate."""
+        return None
+
     def begin_step(self, ctx: StepContext) -> None:
         """Called before the first bucket of a step; the step before may have been cut short. May communicate."""
         return None
@@ -63,6 +74,11 @@ class Around(StepReducer):
 
     def __init__(self, inner: StepReducer) -> None:
         self.inner = inner
+        self.of_sums = inner.of_sums
+
+    def registered(self, model: DistributedDataParallel) -> None:
+        """Tell the inner reducer."""
+        self.inner.registered(model)
 
     def begin_step(self, ctx: StepContext) -> None:
         """Begin the inner reducer's step."""
@@ -167,4 +183,5 @@ def register(model: DistributedDataParallel, reducer: StepReducer) -> Steps:
             "this DDP model has a communication hook already, and DDP takes only one: register once, "
             f"keep what register returns, and call its replace (torch says: {error})"
         ) from error
+    reducer.registered(model)
     return steps

@@ -5,6 +5,7 @@ import math
 
 import torch
 from torch.futures import Future, collect_all
+from torch.nn.parallel import DistributedDataParallel
 
 from unisono.torch.hooks import _collectives as collectives
 from unisono.torch.hooks._bucket import Bucket
@@ -60,6 +61,11 @@ class WeightedMean(StepReducer):
         self._given: float | None = None
         self._weight = 0.0
         self._total: Future[torch.Tensor] | None = None
+
+    def registered(self, model: DistributedDataParallel) -> None:
+        """Tell the inner reducer."""
+        if self.inner is not None:
+            self.inner.registered(model)
 
     def weigh(self, weight: float) -> None:
         """Say how much this rank's next backward pass counts: its samples, tokens, or confidence.
