@@ -73,7 +73,9 @@ TEST_P(Collectives, AverageOfIntegersTruncatesTheWholeSum) {
         for (std::size_t i = 0; i < size; i++) {
           ASSERT_EQ(+x[i], +expected);
           ASSERT_EQ(+part[i], +expected);
-          if (world.rank() == world.size() - 1) ASSERT_EQ(+root[i], +expected);
+          if (world.rank() == world.size() - 1) {
+            ASSERT_EQ(+root[i], +expected);
+          }
         }
       }
     };

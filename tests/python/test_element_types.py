@@ -73,12 +73,15 @@ def alone() -> Any:
     world.destroy()
 
 
+RECORDS_WITH_OBJECTS: Any = numpy.zeros(2, [("a", "i4"), ("b", "O")])
+
+
 @pytest.mark.parametrize(
     "x",
     [
         numpy.array([1, "a"], object),
         numpy.zeros(2, [("a", "i4"), ("deep", [("b", "O")])]),
-        memoryview(numpy.zeros(2, [("a", "i4"), ("b", "O")])),
+        memoryview(RECORDS_WITH_OBJECTS),
         (ctypes.POINTER(ctypes.c_int) * 2)(),
     ],
     ids=["objects", "nested", "memoryview", "pointers"],

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 RECORD = numpy.dtype([("OBJECT_ID", "i4"), ("position", "f4", (3,)), ("nested", [("O", "i2"), ("name", "S3")])])
-MOVED = [
+MOVED: list[Any] = [
     "c8",
     "c16",
     "g",
