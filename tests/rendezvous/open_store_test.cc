@@ -118,7 +118,7 @@ TEST(OpenStore, TcpWithoutSecretOnLoopback) {
 
 TEST(OpenStore, WithoutASecretLoopbackIsForOneUser) {
   const int before = listening_tcp_sockets();
-  for (const std::string& host : {"127.0.0.1", "localhost", "[::1]", "127.1.2.3"}) {
+  for (const std::string host : {"127.0.0.1", "localhost", "[::1]", "127.1.2.3"}) {
     Config c = config(0, 2, "tcp://" + host + ":" + std::to_string(free_port()));
     c.secret.clear();
     const auto place = open_meeting_place(c, quiet());
