@@ -186,7 +186,9 @@ TEST_P(Nested, AWorldOfOneAmongOthersIsSaid) {
                                        "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "MLX_HOSTFILE"};
   const bool seen = std::ranges::any_of(
       around, [&](const auto& v) { return sizes.contains(v.first) && own.at(v.first) == v.second; });
-  if (seen) EXPECT_THAT(c->warning, HasSubstr("world of one"));
+  if (seen) {
+    EXPECT_THAT(c->warning, HasSubstr("world of one"));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPair, Nested,
