@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 namespace unisono::cli {
 
@@ -59,6 +60,16 @@ auto with_type(DType dtype, const F& f) {
   return f.template operator()<Bool>();
 }
 
+constexpr bool is_integer(DType dtype) noexcept { return dtype >= DType::i8 && dtype <= DType::u64; }
+
+/// As a sum of that type comes out, which wraps if it is an integer.
+std::int64_t wrapped(DType dtype, std::int64_t v) {
+  return with_type(dtype, [&]<class T>() -> std::int64_t {
+    if constexpr (std::is_integral_v<T>) return static_cast<std::int64_t>(static_cast<T>(v));
+    return v;
+  });
+}
+
 /// For a boolean every op is one of three.
 ReduceOp op_of(const Problem& p) {
   if (p.dtype != DType::boolean) return p.op;
@@ -78,8 +89,10 @@ std::int64_t value(const Problem& p, int rank, std::int64_t j) {
   switch (op_of(p)) {
     case ReduceOp::sum:
       return (rank + j) % std::clamp(256 / p.size + 1, 2, 8);
-    // The mean is an integer, and stops being one when a rank is missing or counted twice.
+    // The mean is an integer, and stops being one when a rank is missing or counted twice. Of integers it is truncated: it
+    // changes for even elements when a rank is missing, for odd ones when a rank is counted twice.
     case ReduceOp::avg:
+      if (is_integer(p.dtype)) return j % 2 == 1 && rank == j / 2 % p.size ? p.size : 1;
       return j % 2 + 1 + (p.size > 1 && rank == 0) - (p.size > 1 && rank == p.size - 1);
     case ReduceOp::product:
       return decides ? 2 : 1;
@@ -121,7 +134,7 @@ std::int64_t combine(ReduceOp op, std::int64_t a, std::int64_t b) {
 std::int64_t reduced(const Problem& p, std::int64_t j) {
   std::int64_t result = value(p, 0, j);
   for (int q = 1; q < p.size; q++) result = combine(op_of(p), result, value(p, q, j));
-  return p.op == ReduceOp::avg ? result / p.size : result;
+  return p.op == ReduceOp::avg ? wrapped(p.dtype, result) / p.size : result;
 }
 
 /// Element j of what `rank` should get.
