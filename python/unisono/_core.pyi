@@ -433,8 +433,9 @@ class Group:
         op: sum (the default: values grow with the number of ranks), avg, product, min, max, band, bor, bxor. All ranks
         get the same bits. Float16 and bfloat16 are summed in float32.
 
-        Elements are float16, bfloat16, float32, float64, (u)int8 to (u)int64 or bool, in any array with the buffer
-        protocol or DLPack: used in place, or through a copy where they do not lie side by side.
+        Elements are float16, bfloat16, float32, float64, (u)int8 to (u)int64, bool, complex64 or complex128 (these two
+        for sum and avg), in any array with the buffer protocol or DLPack: used in place, or through a copy where they
+        do not lie side by side.
 
         Blocks until the result is there; with async_op=True returns a Work at once instead. timeout: seconds, or a
         timedelta.
@@ -498,7 +499,8 @@ class Group:
         """
         Give every rank what x holds at `root`.
 
-        x: n elements on every rank, read at the root and written elsewhere. Otherwise as all_reduce.
+        x: n elements on every rank, read at the root and written elsewhere. What only moves may be of any type without
+        Python objects: records, strings, dates, float8. Otherwise as all_reduce.
         """
 
     @overload
