@@ -66,8 +66,8 @@ nb::object numpy_dtype(nb::handle object) {
 
 }  // namespace
 
-/// The DType of a buffer's format: one letter of the struct module, after an optional sign for byte order. The letter
-/// gives the kind, the item size the width ('l' has 4 or 8 bytes).
+/// The DType of a buffer's format: one letter of the struct module, after an optional sign for byte
+/// order. The letter gives the kind, the item size the width ('l' has 4 or 8 bytes).
 std::optional<ElementType> type_of_format(const char* format, std::int64_t itemsize) {
   if (format == nullptr) return of(DType::u8);
   if (*format == '@' || *format == '=' || *format == '<' || (itemsize == 1 && (*format == '>' || *format == '!')))

@@ -1,5 +1,6 @@
 #pragma once
-/// In which process an object was made. A child of fork() has copies of its parent's objects, but not what they stand for: threads, connections, shared memory.
+/// In which process an object was made. A child of fork() has copies of its parent's objects, but
+/// not what they stand for: threads, connections, shared memory.
 
 #include <sys/types.h>
 
@@ -12,8 +13,9 @@ namespace unisono {
 
 /// Thread-safety: any thread.
 ///
-/// Costs a load, not a system call: the mark is on a page that the kernel wipes in children (MADV_WIPEONFORK), also in those that were made by the bare
-/// system call, where no pthread_atfork() handler runs. Where the kernel refuses that, each question is a getpid().
+/// Costs a load, not a system call: the mark is on a page that the kernel wipes in children
+/// (MADV_WIPEONFORK), also in those that were made by the bare system call, where no
+/// pthread_atfork() handler runs. Where the kernel refuses that, each question is a getpid().
 class ProcessMark {
  public:
   ProcessMark() noexcept;

@@ -28,7 +28,8 @@ class Widener {
   }
 
  private:
-  /// Where a block of the plan is now. The input lies where the caller has it, and is copied once it is added or sent.
+  /// Where a block of the plan is now. The input lies where the caller has it, and is copied once
+  /// it is added or sent.
   struct Home {
     std::optional<Ref> wide, narrow;
     bool is_wide = false;  ///< the value that it has now

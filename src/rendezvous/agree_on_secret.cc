@@ -1,4 +1,5 @@
-/// agree_on_secret(): each rank says in the open store where it is; rank 0 says there how the secret is to be had.
+/// agree_on_secret(): each rank says in the open store where it is; rank 0 says there how the
+/// secret is to be had.
 ///
 ///   secret/here/R   "joins STRICT IDENTITY", or "fails REASON"
 ///   secret/how      "door NAME", "store SECRET", "refused REASON", or "missing R R ..."

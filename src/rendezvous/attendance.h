@@ -9,7 +9,8 @@
 
 namespace unisono::rendezvous {
 
-/// Timeout that names `missing` of `size` ranks, who did not come to the store `where` within `timeout`.
+/// Timeout that names `missing` of `size` ranks, who did not come to the store `where` within
+/// `timeout`.
 Status missing_ranks(std::string_view where, int size, const std::vector<int>& missing, Duration timeout);
 
 /// Whether a rank may be one of `size`: an error that says which ones there are.

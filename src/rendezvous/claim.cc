@@ -20,8 +20,8 @@
 namespace unisono::rendezvous {
 namespace {
 
-/// The store, and a descriptor whose name shows in /proc/PID/fd that this process still has its rank. The kernel closes it
-/// when the process ends, however that is.
+/// The store, and a descriptor whose name shows in /proc/PID/fd that this process still has its
+/// rank. The kernel closes it when the process ends, however that is.
 class ClaimedStore final : public Store {
  public:
   ClaimedStore(std::shared_ptr<Store> store, Fd mark) : store_(std::move(store)), mark_(std::move(mark)) {}
@@ -64,7 +64,8 @@ std::string prefix_of(const std::string& job, int turn) {
   return fmt::format("claim/{}{}", short_hash(job), turn == 1 ? "" : fmt::format("/{}", turn));
 }
 
-/// Whether another process still has its rank. One that cannot be looked at (another host, another user's) has.
+/// Whether another process still has its rank. One that cannot be looked at (another host, another
+/// user's) has.
 bool is_held(const Claim& claim, const HostIdentity& here) {
   if (!same_host(claim.owner, here)) return true;
   if (claim.owner.pid == here.pid) return false;
@@ -94,8 +95,8 @@ Status taken(const Claim& by, const Config& config, const HostIdentity& here, co
                   config.rank, owner.pid, owner.host, where, store.describe()));
 }
 
-/// Whether all ranks are in one pid namespace, by what was said of the job. `unisono run` makes a place that no other job
-/// has, so it may start its ranks in namespaces of their own.
+/// Whether all ranks are in one pid namespace, by what was said of the job. `unisono run` makes a
+/// place that no other job has, so it may start its ranks in namespaces of their own.
 bool in_one_namespace(const Config& c) {
   if (c.init_method.starts_with("unix:")) return c.launcher != "unisono";
   if (c.local_size == c.size) return true;
@@ -110,7 +111,8 @@ Bytes first_value(Store& store, const std::string& key, const std::string& mine)
 
 std::string text_of_bytes(const Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-/// The first process that comes says in which pid namespace the job is. It counts as long as it has its rank.
+/// The first process that comes says in which pid namespace the job is. It counts as long as it has
+/// its rank.
 Status check_namespace(Store& store, const std::string& prefix, const Config& config, const HostIdentity& here) {
   if (!in_one_namespace(config) || here.pid_namespace == 0) return {};
   const auto first = parse_host_identity(text_of_bytes(first_value(store, prefix + "/namespace", to_text(here))));
@@ -156,7 +158,8 @@ Result<std::shared_ptr<Store>> claim(std::shared_ptr<Store> store, const Config&
     const std::string found =
         text_of_bytes(first_value(*store, fmt::format("{}/{}", prefix, config.rank), to_text(mine)));
     if (found == to_text(mine)) {
-      // A store that rank 0 serves may be about to go with its former world: wait until rank 0 has come again, too.
+      // A store that rank 0 serves may be about to go with its former world: wait until rank 0 has
+      // come again, too.
       if (turn > 1) UNISONO_TRY(wait_for_rank_0(*store, prefix, turn, config));
       if (turn > 1) store = make_prefix_store(fmt::format("turn {}", turn), std::move(store));
       return std::shared_ptr<Store>(std::make_shared<ClaimedStore>(std::move(store), std::move(*mark)));

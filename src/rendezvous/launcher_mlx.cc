@@ -1,4 +1,5 @@
-/// mlx.launch: a rank in MLX_RANK, and a file that lists the ranks (ring, jaccl) or a number of them (nccl).
+/// mlx.launch: a rank in MLX_RANK, and a file that lists the ranks (ring, jaccl) or a number of
+/// them (nccl).
 
 #include <fmt/format.h>
 
@@ -17,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What the file named by `variable` lists, one entry a rank; nothing when the variable is not set. mlx.launch leaves the file
-/// of a world of one empty.
+/// What the file named by `variable` lists, one entry a rank; nothing when the variable is not set.
+/// mlx.launch leaves the file of a world of one empty.
 Result<std::optional<json>> list_in(const Environment& environment, const char* variable) {
   const std::string path = value_of(environment, variable);
   if (path.empty()) return std::optional<json>();

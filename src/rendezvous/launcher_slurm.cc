@@ -1,4 +1,5 @@
-/// Slurm: tasks of a step, that is of srun. A shell of sbatch or salloc is one process, whatever was allocated.
+/// Slurm: tasks of a step, that is of srun. A shell of sbatch or salloc is one process, whatever
+/// was allocated.
 
 #include <fmt/format.h>
 
@@ -18,7 +19,8 @@ std::string first_host(std::string_view list) {
   return std::string(list.substr(0, bracket)) + std::string(inside.substr(0, inside.find_first_of(",-]")));
 }
 
-/// Rank 0's host. Slurm sorts the list of nodes; with --distribution=arbitrary the tasks go by lines of a file instead.
+/// Rank 0's host. Slurm sorts the list of nodes; with --distribution=arbitrary the tasks go by
+/// lines of a file instead.
 Result<std::string> host_of_rank_0(const Environment& environment) {
   if (!value_of(environment, "SLURM_DISTRIBUTION").starts_with("arbitrary"))
     return first_host(value_of(environment, "SLURM_STEP_NODELIST"));
@@ -38,7 +40,8 @@ Result<std::string> host_of_rank_0(const Environment& environment) {
 
 }  // namespace
 
-/// The shells that sbatch and salloc start may be steps too, of one task, with ids that srun's do not reach.
+/// The shells that sbatch and salloc start may be steps too, of one task, with ids that srun's do
+/// not reach.
 bool is_slurm_step(const Environment& environment) {
   constexpr std::int64_t kFirstOfSlurm = 0xfffffff0;
   std::int64_t step = 0;

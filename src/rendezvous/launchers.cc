@@ -11,11 +11,12 @@ namespace unisono::rendezvous {
 namespace {
 
 bool is_torchrun(const Environment& e) { return !value_of(e, "TORCHELASTIC_RUN_ID").empty(); }
-/// srun and others set PMI_RANK and PMI_SIZE too; hydra (MPICH's and Intel MPI's mpiexec) says more.
+/// srun and others set PMI_RANK and PMI_SIZE too; hydra (MPICH's and Intel MPI's mpiexec) says
+/// more.
 bool is_hydra(const Environment& e) { return e("MPI_LOCALNRANKS").has_value(); }
 
-/// RANK without LOCAL_RANK comes from operators that count pods: as many processes as pods is fine, more is a job for a
-/// launcher in each pod.
+/// RANK without LOCAL_RANK comes from operators that count pods: as many processes as pods is fine,
+/// more is a job for a launcher in each pod.
 Status check_for_node_counts(const Environment& environment) {
   if (environment("LOCAL_RANK")) return {};
   for (const char* name : {"PET_NPROC_PER_NODE", "NPROC_PER_NODE"}) {
@@ -54,7 +55,8 @@ Status describe_environment(const Surroundings& here, World& world) {
   return meet_at_master(environment, world, fmt::format("RANK={} and WORLD_SIZE={} are set", world.rank, world.size));
 }
 
-/// What is the launcher's own name for a job may be that of another one in another container of this host.
+/// What is the launcher's own name for a job may be that of another one in another container of
+/// this host.
 void name_after_this_host(World& world) {
   if (world.local_size == world.size) world.job += "-" + short_hash(launch_scope());
 }
@@ -66,7 +68,8 @@ Status describe_open_mpi(const Surroundings& here, World& world) {
   return {};
 }
 
-/// Ranks of hydra have no common name in their environment, but a common ancestor on each host: its proxy.
+/// Ranks of hydra have no common name in their environment, but a common ancestor on each host: its
+/// proxy.
 std::string name_of_hydra_proxy(const std::vector<Ancestor>& ancestors) {
   for (const Ancestor& a : ancestors)
     if (a.name.starts_with("hydra_pmi_proxy")) return fmt::format("{}.{}", a.pid, a.start_time);

@@ -1,6 +1,6 @@
 #pragma once
-/// The launchers that are known: one row each. How they are told apart when several left their variables is in
-/// launch_environment.cc.
+/// The launchers that are known: one row each. How they are told apart when several left their
+/// variables is in launch_environment.cc.
 
 #include <array>
 #include <span>

@@ -14,13 +14,15 @@
 
 namespace unisono::rendezvous {
 
-/// An abstract unix socket behind which a secret is handed out. Both sides ask the kernel whose process the other one is
-/// (SO_PEERCRED), and let in this user and root. Its name is no secret. Thread-safety: any thread.
+/// An abstract unix socket behind which a secret is handed out. Both sides ask the kernel whose
+/// process the other one is (SO_PEERCRED), and let in this user and root. Its name is no secret.
+/// Thread-safety: any thread.
 class SecretDoor {
  public:
   static Result<SecretDoor> open(const Secret& secret, const Logger& log);
   const std::string& name() const noexcept { return name_; }
-  /// Wait until all of `ranks` have fetched the secret; at the timeout those that have not, else nobody.
+  /// Wait until all of `ranks` have fetched the secret; at the timeout those that have not, else
+  /// nobody.
   Result<std::vector<int>> wait_for(std::span<const int> ranks, Duration timeout);
 
  private:
@@ -33,7 +35,8 @@ class SecretDoor {
 /// The secret behind the door `name`, for `rank`. Authentication when the door is another user's.
 Result<Secret> fetch_secret(const std::string& name, int rank, Duration timeout, const Logger& log);
 
-/// Whether a process `a` comes to a door of `b`: one kernel and network namespace, and one user to both.
+/// Whether a process `a` comes to a door of `b`: one kernel and network namespace, and one user to
+/// both.
 bool reaches_door(const HostIdentity& a, const HostIdentity& b) noexcept;
 
 }  // namespace unisono::rendezvous

@@ -1,4 +1,5 @@
-/// A group in a forked child of its process: calls throw, ends do nothing, and the parent's group goes on.
+/// A group in a forked child of its process: calls throw, ends do nothing, and the parent's group
+/// goes on.
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

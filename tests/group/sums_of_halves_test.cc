@@ -1,4 +1,5 @@
-/// f16 and bf16 added up over messages: as if all were added in f32 and rounded once, whatever the algorithm.
+/// f16 and bf16 added up over messages: as if all were added in f32 and rounded once, whatever the
+/// algorithm.
 
 #include <gtest/gtest.h>
 

@@ -37,7 +37,8 @@ TEST_P(Conversions, EveryHalfIsWidened) {
   }
 }
 
-/// Halves themselves, the middles between two of them, and what lies just beside those; the ends of the range; the NaN of reduce().
+/// Halves themselves, the middles between two of them, and what lies just beside those; the ends of
+/// the range; the NaN of reduce().
 std::vector<float> borders(DType half) {
   std::vector<float> values{65519.f, 65520.f, 65536.f, 3.4e38f, INFINITY, -INFINITY, 1e-45f, -0.f, 0.f};
   values.push_back(std::bit_cast<float>(0x7fc00000u));

@@ -71,7 +71,8 @@ def test_pip_shows_what_is_missing_and_needs_neither_googletest_nor_benchmark_no
 
 
 def test_without_a_compiler_it_is_said_how_to_get_one(tmp_path: Path) -> None:
-    # The CMake in the path may be a script that finds the real one: ask for that, and leave nothing in the path.
+    # The CMake in the path may be a script that finds the real one: ask for that, and leave nothing
+    # in the path.
     ask = tmp_path / "ask.cmake"
     ask.write_text("message(${CMAKE_COMMAND})\n")
     cmake = subprocess.run(["cmake", "-P", str(ask)], capture_output=True, text=True, check=True).stderr.strip()

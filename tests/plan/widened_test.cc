@@ -1,4 +1,5 @@
-/// Plans with partial sums in wide scratch. That they compute what they should, verify() proves with every algorithm.
+/// Plans with partial sums in wide scratch. That they compute what they should, verify() proves
+/// with every algorithm.
 
 #include "plan/widened.h"
 

@@ -1,6 +1,6 @@
-/// One launcher inside another: the innermost counts, for every pair of them, and where that cannot be told it is an
-/// error. The variables are those that real launches of MPICH 5, Intel MPI 2021.19, Open MPI 4 and 5, PRRTE, Slurm
-/// 22.05, mlx 0.32 and torchrun set.
+/// One launcher inside another: the innermost counts, for every pair of them, and where that cannot
+/// be told it is an error. The variables are those that real launches of MPICH 5, Intel MPI
+/// 2021.19, Open MPI 4 and 5, PRRTE, Slurm 22.05, mlx 0.32 and torchrun set.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -174,14 +174,16 @@ TEST_P(Nested, TheInnermostCounts) {
   EXPECT_NE(job, "run-11");
 }
 
-/// `srun -n1 mpirun -n1`, or a single task that is started within a job of several: never a silent world of one.
+/// `srun -n1 mpirun -n1`, or a single task that is started within a job of several: never a silent
+/// world of one.
 TEST_P(Nested, AWorldOfOneAmongOthersIsSaid) {
   const Variables own = overlaid(around, inner.variables("0", "1", "22"));
   const std::vector<Ancestor> above = {starter(inner, 30, around), starter(outer, 10, {})};
   const auto c = detect_world(environment_of(own), [above] { return above; });
   ASSERT_TRUE(c.ok()) << c.status().message();
   EXPECT_EQ(c->size, 1);
-  // Where the inner launcher overwrote all that the outer one said of the number of tasks, nothing is left to see.
+  // Where the inner launcher overwrote all that the outer one said of the number of tasks, nothing
+  // is left to see.
   const std::set<std::string> sizes = {"UNISONO_SIZE",         "WORLD_SIZE",   "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                        "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "MLX_HOSTFILE"};
   const bool seen = std::ranges::any_of(
@@ -197,7 +199,8 @@ INSTANTIATE_TEST_SUITE_P(EveryPair, Nested,
                            return std::string(std::get<1>(pair.param).name) + "_inside_" + std::get<0>(pair.param).name;
                          });
 
-/// Without a word from the ancestors (another pid namespace): what surely starts inside of what, or an error.
+/// Without a word from the ancestors (another pid namespace): what surely starts inside of what, or
+/// an error.
 TEST(Launchers, HydraInASlurmStepNeedsNoAncestors) {
   const Variables v = overlaid(slurm("0", "1", "0"), hydra("2", "3", "9"));
   const auto c = config_from(environment_of(v));

@@ -1,4 +1,5 @@
-/// Memory that a program takes over while a peer may still write to the segment's pages: it does not show what the peer writes.
+/// Memory that a program takes over while a peer may still write to the segment's pages: it does
+/// not show what the peer writes.
 
 #include <gtest/gtest.h>
 
@@ -64,7 +65,8 @@ TEST(TakenOver, RegisteredMemory) {
   std::memset(data, 4, kBytes);
   EXPECT_TRUE(all(peer.at(offset), kBytes, 3));
   EXPECT_TRUE(memory->take_over()) << "a second time";
-  // The room is the segment's again when nobody keeps the memory any more, and then it can be registered anew.
+  // The room is the segment's again when nobody keeps the memory any more, and then it can be
+  // registered anew.
   const std::uint64_t with = segment->allocated();
   memory->release();
   memory.reset();

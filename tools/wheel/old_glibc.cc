@@ -1,5 +1,5 @@
-// What this library calls, or the compiler's headers make it call, and glibc 2.28 has not. Linked into wheels alone, hidden.
-// tools/wheel/old_glibc.py says how.
+// What this library calls, or the compiler's headers make it call, and glibc 2.28 has not. Linked
+// into wheels alone, hidden. tools/wheel/old_glibc.py says how.
 
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -13,10 +13,12 @@
 
 extern "C" {
 
-// Since 2.32: whether the process had one thread only ever. False is always right, and costs an atomic instruction more.
+// Since 2.32: whether the process had one thread only ever. False is always right, and costs an
+// atomic instruction more.
 char __libc_single_threaded = 0;
 
-// Since 2.33. Before, inline functions in sys/stat.h called these, with the number of struct stat's layout.
+// Since 2.33. Before, inline functions in sys/stat.h called these, with the number of struct stat's
+// layout.
 int __xstat(int layout, const char* path, struct stat* out);
 int __lxstat(int layout, const char* path, struct stat* out);
 int __fxstat(int layout, int fd, struct stat* out);
@@ -43,8 +45,9 @@ int stat64(const char* __restrict path, struct stat64* __restrict out) { return 
 int lstat64(const char* __restrict path, struct stat64* __restrict out) { return __lxstat64(kLayout, path, out); }
 int fstat64(int fd, struct stat64* out) { return __fxstat64(kLayout, fd, out); }
 
-// Since 2.30: libstdc++ waits with it until a time of the steady clock. Here the time left is waited for by the wall clock. When that
-// clock was set meanwhile the wait ends early, which every waiter must expect, or late by as much.
+// Since 2.30: libstdc++ waits with it until a time of the steady clock. Here the time left is
+// waited for by the wall clock. When that clock was set meanwhile the wait ends early, which every
+// waiter must expect, or late by as much.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   const auto difference = [](const timespec& a, const timespec& b) {
     return (a.tv_sec - b.tv_sec) * 1'000'000'000 + (a.tv_nsec - b.tv_nsec);

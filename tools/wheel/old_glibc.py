@@ -25,7 +25,8 @@ from elftools.elf.elffile import ELFFile
 
 # The newest version of each family: auditwheel's policy of the same name.
 POLICIES = {"2_28": {"GLIBC": "2.28", "GLIBCXX": "3.4.24", "CXXABI": "1.3.11", "GCC": "7.0.0"}}
-# Libraries of their own before glibc 2.34, now in libc.so.6: whoever needs their symbols must load them there.
+# Libraries of their own before glibc 2.34, now in libc.so.6: whoever needs their symbols must load
+# them there.
 MERGED = ("libpthread.so.0", "libdl.so.2", "librt.so.1")
 
 

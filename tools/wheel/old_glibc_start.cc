@@ -1,5 +1,6 @@
-// Programs start here (--entry). Since 2.34 __libc_start_main runs the program's own constructors; before, it called a
-// function that was given to it, which the startup code of today's glibc leaves out.
+// Programs start here (--entry). Since 2.34 __libc_start_main runs the program's own constructors;
+// before, it called a function that was given to it, which the startup code of today's glibc leaves
+// out.
 extern "C" {
 using Constructor = void (*)(int, char**, char**);
 extern Constructor __init_array_start[] __attribute__((weak, visibility("hidden")));

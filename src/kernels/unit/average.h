@@ -1,4 +1,5 @@
-// Averages of integers: the sum, which wraps, divided once; the quotient is truncated towards zero, as NCCL's.
+// Averages of integers: the sum, which wraps, divided once; the quotient is truncated towards zero,
+// as NCCL's.
 #pragma once
 
 #include "kernels/unit/table.h"
@@ -7,9 +8,10 @@
 namespace unisono::kernels::UNISONO_UNIT {
 namespace {
 
-/// For each width the unsigned integer, which wraps, and a type to divide in: floating-point division is exact once
-/// truncated, as a quotient by a number of ranks (at most 2^24) lies further below the next integer than it is rounded.
-/// Compilers make vectors of it; of integer division they do not.
+/// For each width the unsigned integer, which wraps, and a type to divide in: floating-point
+/// division is exact once truncated, as a quotient by a number of ranks (at most 2^24) lies further
+/// below the next integer than it is rounded. Compilers make vectors of it; of integer division
+/// they do not.
 template <size_t kSize>
 struct Width;
 template <>
@@ -43,7 +45,8 @@ UNISONO_INLINE T quotient(typename Width<sizeof(T)>::Unsigned sum, int32_t divis
   }
 }
 
-/// Block by block, so that what is divided is in the first cache still. T: signed or unsigned, which matters here.
+/// Block by block, so that what is divided is in the first cache still. T: signed or unsigned,
+/// which matters here.
 template <class T>
 void reduce_average(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t divisor,
                     uint32_t, bool) noexcept {

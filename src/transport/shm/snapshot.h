@@ -1,5 +1,6 @@
 #pragma once
-/// The contents of lent pages at the time of a fork, for the children to map: one copy for all of them, however many they are.
+/// The contents of lent pages at the time of a fork, for the children to map: one copy for all of
+/// them, however many they are.
 
 #include <span>
 #include <vector>
@@ -10,8 +11,9 @@
 
 namespace unisono::transport::shm {
 
-/// A memfd that nobody writes to once it is there. Children map it privately, so each has pages of its own only where it writes. The system frees it when this is
-/// gone and the last child has ended. Thread-safety: one thread at a time.
+/// A memfd that nobody writes to once it is there. Children map it privately, so each has pages of
+/// its own only where it writes. The system frees it when this is gone and the last child has
+/// ended. Thread-safety: one thread at a time.
 class Snapshot {
  public:
   /// An error when there is no memory, or no descriptor, for it.
@@ -43,7 +45,8 @@ class Snapshot {
   std::uint64_t bytes_ = 0;
 };
 
-/// In a child that can have no snapshot: nothing lies at `all` any more, and who touches it is ended by the system. Only system calls. 0, or an errno.
+/// In a child that can have no snapshot: nothing lies at `all` any more, and who touches it is
+/// ended by the system. Only system calls. 0, or an errno.
 int put_nothing(std::span<const Lent> all) noexcept;
 
 }  // namespace unisono::transport::shm
