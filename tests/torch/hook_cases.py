@@ -253,6 +253,11 @@ def warned_of_buffers() -> list[bool]:
     return said
 
 
+def nobodys_step() -> hooks.StepContext:
+    """For what is refused before anybody is asked."""
+    return hooks.StepContext(step=0, group=None, rank=0, size=1, absent=False)
+
+
 def refusal(case: Callable[..., Any], **arguments: Any) -> str:
     """The message of the exception that a case ends with."""
     try:
@@ -267,6 +272,7 @@ class Recorder(hooks.Around):
 
     def __init__(self, inner: hooks.StepReducer) -> None:
         super().__init__(inner)
+        self.of_sums = inner.of_sums  # it changes nothing
         self.calls: list[str] = []
 
     def begin_step(self, ctx: hooks.StepContext) -> None:

@@ -87,12 +87,17 @@ class Signs(hooks.StepReducer):
 
 
 def test_what_leaves_shares_of_noise_out_is_refused_inside() -> None:
-    refused: list[hooks.StepReducer] = [hooks.TopK(), cases.Recorder(hooks.TopK()), Signs()]
+    private = hooks.ClippedNoisy(hooks.Mean(), norm=1.0, noise=1.0)
+    # Twice clipped and noised: the inner clipping would scale the outer noise.
+    refused: list[hooks.StepReducer] = [hooks.TopK(), cases.Recorder(hooks.TopK()), Signs(), private]
     taken: list[hooks.StepReducer] = [hooks.Mean(), hooks.Half(), hooks.PowerSGD(), cases.Recorder(hooks.Mean())]
     for inner in refused:
         with pytest.raises(ValueError, match="would not add up to what is promised"):
             hooks.ClippedNoisy(inner, norm=1.0, noise=1.0)
     hooks.ClippedNoisy(hooks.TopK(), norm=1.0, noise=0)  # clips only
+    private.inner = hooks.TopK()
+    with pytest.raises(ValueError, match="would not add up to what is promised"):
+        private.begin_step(cases.nobodys_step())
     for inner in taken:
         hooks.ClippedNoisy(inner, norm=1.0, noise=1.0)
 

@@ -35,6 +35,7 @@ class ClippedNoisy(Around):
 
     What DDP itself broadcasts has no noise: the parameters at its start, and rank 0's buffers (running statistics of
     BatchNorm) in every forward pass. `register` warns where the model has such buffers.
+    Around it, WeightedMean sends the sum of the weights as it is: they must be public, and not depend on who is there.
 
     Fails closed: a gradient that is not finite, or generators that are alike on two ranks, raise before a gradient is
     sent, and a rank that is missing fails the reduction. Its buckets wait for the last one, because the norm needs all.
@@ -50,16 +51,19 @@ class ClippedNoisy(Around):
                 "weights inside would undo the clipping: write WeightedMean(ClippedNoisy(...)), "
                 "which clips what is weighted"
             )
-        if noise and not inner.of_sums:
-            raise ValueError(
-                f"{type(inner).__name__} does not reduce by sums over all ranks alone (of_sums), so the ranks' shares "
-                "of noise would not add up to what is promised: take Mean, Half or PowerSGD, or noise=0 (clips only)"
-            )
         super().__init__(inner)
         self.norm, self.noise = norm, noise
+        self._check_inner()
         self.generator = generator or torch.Generator().manual_seed(secrets.randbits(63))
         self._checked = False
         self._held: list[tuple[Bucket, Future[torch.Tensor]]] = []
+
+    def _check_inner(self) -> None:
+        if self.noise and not self.inner.of_sums:
+            raise ValueError(
+                f"{type(self.inner).__name__} does not reduce by sums over all ranks alone (of_sums), so the "
+                "ranks' shares of noise would not add up to what is promised: take Mean, Half or PowerSGD, or noise=0"
+            )
 
     def registered(self, model: DistributedDataParallel) -> None:
         """Warn when DDP sends what this does not see."""
@@ -77,6 +81,7 @@ class ClippedNoisy(Around):
     def begin_step(self, ctx: StepContext) -> None:
         """Begin the inner step; in the first one, make sure that ranks draw different noise."""
         self._held = []
+        self._check_inner()
         if self.noise and not self._checked:
             self._refuse_equal_generators(ctx)
             self._checked = True

@@ -74,7 +74,6 @@ class Around(StepReducer):
 
     def __init__(self, inner: StepReducer) -> None:
         self.inner = inner
-        self.of_sums = inner.of_sums
 
     def registered(self, model: DistributedDataParallel) -> None:
         """Tell the inner reducer."""
