@@ -11,12 +11,13 @@ venv=build/torch-$version
 if ! "$venv/bin/python" -c pass 2> /dev/null; then
   "$(tools/find_python.sh)" -m venv --clear "$venv"
 fi
+if command -v ccache > /dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
 pip=("$venv/bin/python" -m pip --disable-pip-version-check -q)
 echo "test-torch: torch $version into $venv"
 "${pip[@]}" install "torch==$version" expecttest tabulate -r tools/requirements-build.txt -r tools/requirements-dev.txt
-CMAKE_CXX_COMPILER_LAUNCHER=ccache "${pip[@]}" install --no-build-isolation --no-deps --force-reinstall \
+"${pip[@]}" install --no-build-isolation --no-deps --force-reinstall \
   --config-settings=build-dir="build/python-torch-$version" .
 PATH="$PWD/$venv/bin:$PATH"
 export PATH UNISONO_TUNING=off
-CMAKE_CXX_COMPILER_LAUNCHER=ccache "$venv/bin/python" -m unisono.torch._build
+"$venv/bin/python" -m unisono.torch._build
 exec "$venv/bin/python" -m pytest -q -m "not long" "$@" tests/torch
