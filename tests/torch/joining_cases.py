@@ -12,22 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-
-
-def _join(rank: int, size: int, folder: str, timeout: float = 30, backend: str = "unisono") -> None:
-    dist.init_process_group(
-        backend,
-        init_method=f"file://{folder}/meet",
-        rank=rank,
-        world_size=size,
-        timeout=timedelta(seconds=timeout),
-    )
-
-
-def _sum(size: int, **group: Any) -> None:
-    x = torch.ones(1000)
-    dist.all_reduce(x, **group)
-    assert x[0] == size
+from life_cases import _join, _sum
 
 
 def some_do_not_come(rank: int, size: int, folder: str, missing: list[int]) -> float:
