@@ -15,6 +15,7 @@
 #include "base/handshake.h"
 #include "rendezvous/crypto.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/forwarding_store.h"
 #include "rendezvous/open_store.h"
 
 namespace unisono::rendezvous {
@@ -22,23 +23,11 @@ namespace {
 
 /// The store, and a descriptor whose name shows in /proc/PID/fd that this process still has its
 /// rank. The kernel closes it when the process ends, however that is.
-class ClaimedStore final : public Store {
+class ClaimedStore final : public ForwardingStore {
  public:
-  ClaimedStore(std::shared_ptr<Store> store, Fd mark) : store_(std::move(store)), mark_(std::move(mark)) {}
-  void set(std::string_view key, std::span<const std::byte> value) override { store_->set(key, value); }
-  Bytes get(std::string_view key, Duration timeout) override { return store_->get(key, timeout); }
-  std::int64_t add(std::string_view key, std::int64_t delta) override { return store_->add(key, delta); }
-  Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
-                    std::span<const std::byte> desired) override {
-    return store_->compare_set(key, expected, desired);
-  }
-  bool check(std::span<const std::string> keys) override { return store_->check(keys); }
-  void wait(std::span<const std::string> keys, Duration timeout) override { store_->wait(keys, timeout); }
-  bool erase(std::string_view key) override { return store_->erase(key); }
-  std::string describe() const override { return store_->describe(); }
+  ClaimedStore(std::shared_ptr<Store> store, Fd mark) : ForwardingStore(std::move(store)), mark_(std::move(mark)) {}
 
  private:
-  std::shared_ptr<Store> store_;
   Fd mark_;
 };
 

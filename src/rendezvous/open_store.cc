@@ -11,6 +11,7 @@
 #include "rendezvous/attendance.h"
 #include "rendezvous/crypto.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/forwarding_store.h"
 #include "rendezvous/host_identity.h"
 #include "rendezvous/job_handshake.h"
 #include "rendezvous/store_client.h"
@@ -24,33 +25,22 @@ constexpr Duration kJoinRunning = std::chrono::seconds(5);  // a server that has
 constexpr Duration kJoinAttempt = std::chrono::milliseconds(500);
 
 /// A client and the server behind it: what rank 0 has.
-class ServedStore final : public Store {
+class ServedStore final : public ForwardingStore {
  public:
   ServedStore(std::unique_ptr<StoreServer> server, std::shared_ptr<Store> client)
-      : server_(std::move(server)), client_(std::move(client)) {}
+      : ForwardingStore(std::move(client)), server_(std::move(server)) {}
   ~ServedStore() override {
     if (!process_.here()) return;  // a forked child: the parent serves on
-    client_.reset();
+    leave();
     // Others may still be reading what was decided last. They leave when they have it; who comes now wants the next job's.
     server_->stop_listening();
     server_->wait_until_idle(kLinger);
   }
-  void set(std::string_view key, std::span<const std::byte> value) override { client_->set(key, value); }
-  Bytes get(std::string_view key, Duration timeout) override { return client_->get(key, timeout); }
-  std::int64_t add(std::string_view key, std::int64_t delta) override { return client_->add(key, delta); }
-  Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
-                    std::span<const std::byte> desired) override {
-    return client_->compare_set(key, expected, desired);
-  }
-  bool check(std::span<const std::string> keys) override { return client_->check(keys); }
-  void wait(std::span<const std::string> keys, Duration timeout) override { client_->wait(keys, timeout); }
-  bool erase(std::string_view key) override { return client_->erase(key); }
-  std::string describe() const override { return client_->describe() + " (served by this process)"; }
+  std::string describe() const override { return ForwardingStore::describe() + " (served by this process)"; }
 
  private:
   const ProcessMark process_;
   std::unique_ptr<StoreServer> server_;
-  std::shared_ptr<Store> client_;
 };
 
 /// Everything that the ways to open a store need.

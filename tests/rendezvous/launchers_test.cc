@@ -1,6 +1,7 @@
 /// One launcher inside another: the innermost counts, for every pair of them, and where that cannot
 /// be told it is an error. The variables are those that real launches of MPICH 5, Intel MPI
-/// 2021.19, Open MPI 4 and 5, PRRTE, Slurm 22.05, mlx 0.32 and torchrun set.
+/// 2021.19, Open MPI 5, PRRTE and Slurm 22.05 set; mlx 0.32's are from its launch.py, those of Open MPI
+/// 4 and torchrun from their documentation.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
