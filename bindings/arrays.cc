@@ -14,7 +14,10 @@ const char* kWhatToGive =
 }  // namespace
 
 void Array::import(nb::handle object, Access access, Elements elements, const char* operation, const char* name) {
-  if (!take_buffer(object, elements, operation, name) && !take_dlpack(object, access, elements, operation, name))
+  const bool taken = call_interpreter([&] {
+    return take_buffer(object, elements, operation, name) || take_dlpack(object, access, elements, operation, name);
+  });
+  if (!taken)
     refuse(operation, ": ", name, " is ", object.is_none() ? "None" : "a " + type_of(object), "; ", kWhatToGive);
   held_ = true;
   access_ = access;

@@ -33,7 +33,7 @@ nb::object perform(const PyGroup& self, const char* name, const Common& common, 
   op->require_asynchronous(result.is_valid());
   Work work;
   {
-    const nb::gil_scoped_release release;
+    const GilReleased release;
     work = op->group.start(op->call);
   }
   self.state()->sweep();

@@ -5,6 +5,8 @@
 
 #include <unisono/unisono.hpp>
 
+#include "gil.h"
+
 namespace unisono::python {
 
 namespace nb = nanobind;

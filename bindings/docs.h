@@ -79,7 +79,8 @@ inline constexpr const char* kRecv =
 
 Blocks until it is there. x may be longer than the message: what lies behind it is left alone. Returns who
 sent, with which tag, how many bytes. Raises InvalidArgument (src is this rank or no rank; the message is
-longer than x), RankFailure, Timeout, Aborted.)";
+longer than x), RankFailure, Timeout, Aborted. An exception from a signal handler (Ctrl-C) leaves the group
+usable where nothing had come; its note (Python 3.11) says whether that is so.)";
 
 inline constexpr const char* kISend = "As send, but returns a Work at once; x must not be changed before it is done.";
 inline constexpr const char* kIRecv =

@@ -9,7 +9,7 @@ namespace {
 // The classes are Python (python/unisono/errors.py), where a reader and a type checker look for them.
 template <class... Args>
 nb::object make(const char* name, const Args&... args) {
-  return nb::module_::import_("unisono.errors").attr(name)(args...);
+  return call_interpreter([&] { return nb::object(nb::module_::import_("unisono.errors").attr(name)(args...)); });
 }
 
 nb::object to_python(const Error& error) {

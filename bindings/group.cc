@@ -17,17 +17,17 @@ namespace unisono::python {
 GroupState::GroupState(Group g) : group(std::move(g)) {}
 
 GroupState::~GroupState() {
-  const nb::gil_scoped_release release;
+  const GilReleased release;
   group = Group();  // finishes what is in flight
   for (auto& [work, operation] : unwatched) {
     try {
       work.wait();
     } catch (const std::exception&) {  // nobody is left to hear of it; its memory may go now
     }
-    const nb::gil_scoped_acquire acquire;
+    const GilHeld acquire;
     operation.reset();
   }
-  const nb::gil_scoped_acquire acquire;
+  const GilHeld acquire;
   release_registrations();
 }
 
@@ -87,7 +87,7 @@ std::optional<PyGroup> split(const PyGroup& self, int colour, int key, nb::handl
 void abort(const PyGroup& self, const std::string& reason) {
   const Group& group = self.handle();
   if (self.destroyed()) refuse("abort: group \"", group.name(), "\" was destroyed");
-  const nb::gil_scoped_release release;
+  const GilReleased release;
   group.abort(reason);
 }
 
@@ -135,7 +135,7 @@ nb::list spawn_threads(int size, nb::callable fn, std::optional<Config> given) {
     std::vector<nb::object> results;
     nb::object error;  // the first rank's that raised
     ~Shared() {        // may die in a worker thread that outlived an interrupted caller
-      const nb::gil_scoped_acquire acquire;
+      const GilHeld acquire;
       fn.reset();
       results.clear();
       error.reset();
@@ -145,13 +145,14 @@ nb::list spawn_threads(int size, nb::callable fn, std::optional<Config> given) {
   shared->fn = fn;
   shared->results.resize(static_cast<std::size_t>(size), nb::none());
   const auto body = [shared](Group group) {
-    const nb::gil_scoped_acquire acquire;
+    const GilHeld acquire;
     try {
-      shared->results[static_cast<std::size_t>(group.rank())] = shared->fn(PyGroup(group));
+      shared->results[static_cast<std::size_t>(group.rank())] =
+          call_interpreter([&] { return shared->fn(PyGroup(group)); });
     } catch (nb::python_error& e) {
       const std::string what = e.what();
       if (!shared->error.is_valid()) shared->error = nb::borrow(e.value());
-      const nb::gil_scoped_release release;
+      const GilReleased release;
       group.abort("rank " + std::to_string(group.rank()) + " raised " +
                   what.substr(what.rfind('\n', what.size() - 2) + 1));
     }

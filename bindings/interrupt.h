@@ -25,6 +25,13 @@ inline void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+/// In a catch block of a call that asked interrupted(): throws on. An exception that a signal handler raised wins over
+/// what the call threw because of it, whose message becomes a note to it (Python 3.11). GIL held.
+[[noreturn]] void rethrow();
+
+/// After such a call has succeeded: throws what a signal handler raised at the last moment, with `outcome` as a note.
+void check_raised(const char* outcome);
+
 /// Run `f` (C++ that blocks and cannot be interrupted: joining a group) in a thread of its own, and wait for it with
 /// the GIL released. When a signal handler raises, that exception is thrown at once; `f` goes on by itself until its
 /// own deadline and its result is dropped, so it must hold no Python object and no reference to the caller's frame. GIL
@@ -57,7 +64,7 @@ auto run_interruptibly(F f) -> decltype(f()) {
   for (;;) {
     bool done = false;
     {
-      const nb::gil_scoped_release release;
+      const GilReleased release;
       std::unique_lock lock(shared->mutex);
       done = shared->changed.wait_for(lock, kAskEvery, [&] { return shared->done; });
     }

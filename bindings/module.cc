@@ -1,5 +1,8 @@
 #include "core.h"
 
+// nanobind's own entry, which changes what it keeps for the process, under another name: PyInit__core checks first.
+#define PyInit__core PyInit__core_unchecked
+
 NB_MODULE(_core, m) {
   m.attr("__doc__") = "unisono._core: the C++ library. Use it through the package unisono.";
   m.attr("__version__") = unisono::version();
@@ -12,4 +15,15 @@ NB_MODULE(_core, m) {
   unisono::python::register_work(m);
   unisono::python::register_registration(m);
   unisono::python::register_group(m);
+}
+
+#undef PyInit__core
+
+/// Classes, signal handlers and threads here belong to the main interpreter alone.
+extern "C" NB_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) return PyInit__core_unchecked();
+  PyErr_SetString(PyExc_ImportError,
+                  "unisono: this is a subinterpreter, and unisono works in the main interpreter of a process only. "
+                  "Import it there, or use processes (multiprocessing, `unisono run`)");
+  return nullptr;
 }

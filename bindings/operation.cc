@@ -87,15 +87,14 @@ void Operation::count_parts(std::int64_t times) {
 
 void Operation::run() {
   try {
-    const nb::gil_scoped_release release;
+    const GilReleased release;
     group.run(call);
   } catch (...) {
-    if (PyErr_Occurred()) throw nb::python_error();  // interrupted() raised: KeyboardInterrupt rather than Aborted
-    throw;
+    rethrow();
   }
-  if (PyErr_Occurred()) throw nb::python_error();
   x.copy_back();
   out.copy_back();
+  check_raised("the operation was done before it could be interrupted: its result is there");
 }
 
 void Operation::require_asynchronous(bool has_result) const {
@@ -112,7 +111,9 @@ nb::tuple shape_of(nb::handle x, const Array& array) {
   return nb::make_tuple(array.count());
 }
 
-nb::object allocate_like(nb::handle x, const Array& array, const nb::object& shape, const char* operation) {
+namespace {
+
+nb::object new_array(nb::handle x, const Array& array, const nb::object& shape, const char* operation) {
   if (nb::hasattr(x, "new_empty")) return x.attr("new_empty")(shape);
   nb::object dtype;
   if (nb::hasattr(x, "dtype")) {
@@ -129,6 +130,12 @@ nb::object allocate_like(nb::handle x, const Array& array, const nb::object& sha
       dtype = nb::str(numpy);
   }
   return nb::module_::import_("numpy").attr("empty")(shape, dtype);
+}
+
+}  // namespace
+
+nb::object allocate_like(nb::handle x, const Array& array, const nb::object& shape, const char* operation) {
+  return call_interpreter([&] { return new_array(x, array, shape, operation); });
 }
 
 }  // namespace unisono::python

@@ -17,11 +17,10 @@ std::span<std::byte> bytes_of(const Array& x) {
 template <class F>
 auto blocking(F f) -> decltype(f()) {
   try {
-    const nb::gil_scoped_release release;
+    const GilReleased release;
     return f();
   } catch (...) {
-    if (PyErr_Occurred()) throw nb::python_error();
-    throw;
+    rethrow();
   }
 }
 
@@ -29,6 +28,7 @@ void send(const PyGroup& self, nb::handle x, int dst, std::int64_t tag, nb::hand
   Operation o(self, "send", timeout, nb::none());
   o.x.import(x, Access::read, Elements::bytes, o.name, "x");
   blocking([&] { o.group.send(bytes_of(o.x), dst, tag, o.call.options); });
+  check_raised("the message was sent before the call could be interrupted, and the group can be used");
 }
 
 Received recv(const PyGroup& self, nb::handle x, int src, std::int64_t tag, nb::handle timeout) {
@@ -36,6 +36,7 @@ Received recv(const PyGroup& self, nb::handle x, int src, std::int64_t tag, nb::
   o.x.import(x, Access::write, Elements::bytes, o.name, "x");
   const Received received = blocking([&] { return o.group.recv(bytes_of(o.x), src, tag, o.call.options); });
   o.x.copy_back();
+  check_raised("a message came before the receive could be interrupted: it is in x, and the group can be used");
   return received;
 }
 

@@ -29,7 +29,7 @@ auto in_slices(nb::handle timeout, const char* operation, F attempt) -> decltype
     check_signals();
     const Duration left = std::max<Duration>(deadline - Clock::now(), Duration::zero());
     try {
-      const nb::gil_scoped_release release;
+      const GilReleased release;
       return attempt(std::min(left, kAskEvery));
     } catch (const Timeout& e) {  // it speaks of the last slice
       if (left <= kAskEvery) throw Timeout(std::string(e.what()) + " (" + text_of(*limit) + " s in all)", e.missing);
@@ -50,7 +50,7 @@ void wait(Store& store, const std::vector<std::string>& keys, nb::handle timeout
 
 void set(Store& store, const std::string& key, const nb::bytes& value) {
   const auto bytes = view(value);
-  const nb::gil_scoped_release release;
+  const GilReleased release;
   store.set(key, bytes);
 }
 
@@ -58,7 +58,7 @@ nb::bytes compare_set(Store& store, const std::string& key, const nb::bytes& exp
   const auto before = view(expected), after = view(desired);
   Bytes result;
   {
-    const nb::gil_scoped_release release;
+    const GilReleased release;
     result = store.compare_set(key, before, after);
   }
   return to_python(result);
@@ -68,7 +68,7 @@ nb::bytes compare_set(Store& store, const std::string& key, const nb::bytes& exp
 
 void register_store(nb::module_& m) {
   using namespace nb::literals;
-  using Release = nb::call_guard<nb::gil_scoped_release>;
+  using Release = nb::call_guard<GilReleased>;
   const auto wait_sig =
       nb::sig("def wait(self, keys: Sequence[str], timeout: float | datetime.timedelta = 300.0) -> None");
   const auto get_sig = nb::sig("def get(self, key: str, timeout: float | datetime.timedelta = 300.0) -> bytes");

@@ -24,7 +24,7 @@ void PyWork::wait(nb::handle timeout) {
     Duration slice = kAskEvery;
     if (limit) slice = std::clamp<Duration>(deadline - Clock::now(), Duration::zero(), kAskEvery);
     try {
-      const nb::gil_scoped_release release;
+      const GilReleased release;
       work.wait(slice);
       break;
     } catch (const Timeout&) {

@@ -44,8 +44,9 @@ inline constexpr int kAnyRank = -1;
 struct Options {
   std::string_view algorithm{};  ///< by name, instead of the group's table; must be the same on all ranks
   std::optional<Duration> timeout{};
-  /// Asked by the thread that waits in a blocking call (not in a Work), about ten times a second while it waits; true ends the
-  /// wait: the group is aborted and the call throws Aborted. How a language binding lets Ctrl-C through. It must not use the library.
+  /// Asked about ten times a second by the thread that waits in a blocking call (not in a Work). True ends the
+  /// wait: the call throws Aborted, and the group is aborted. A recv to which nothing has come leaves the group as
+  /// it was. How a language binding lets Ctrl-C through. It must not use the library.
   bool (*interrupted)() noexcept = nullptr;
 };
 

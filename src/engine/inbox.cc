@@ -256,6 +256,15 @@ void Inbox::fail_messages(const std::vector<bool>& gone, int rank, const Status&
   }
 }
 
+bool Inbox::withdraw(const Completion* receive, const Status& status, Deferred& deferred) {
+  const auto found = std::find_if(receives_.begin(), receives_.end(),
+                                  [&](const auto& posted) { return posted.completion.get() == receive; });
+  if (found == receives_.end()) return false;
+  deferred.add(found->completion->complete(status));
+  receives_.erase(found);
+  return true;
+}
+
 void Inbox::forget(const Completion* only, const Status& status, Deferred& deferred) {
   for (auto it = receives_.begin(); it != receives_.end();) {
     if (only == nullptr || it->completion.get() == only) {

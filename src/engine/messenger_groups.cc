@@ -164,6 +164,19 @@ void Messenger::cancel(std::uint64_t id, const std::shared_ptr<Completion>& comp
   run(callbacks);
 }
 
+bool Messenger::withdraw_receive(std::uint64_t id, const std::shared_ptr<Completion>& completion,
+                                 const Status& status) {
+  Completion::Callbacks callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    GroupState* group = find(id);
+    if (group == nullptr || !group->inbox.withdraw(completion.get(), status, deferred_)) return false;
+    callbacks = deferred_.take();
+  }
+  run(callbacks);
+  return true;
+}
+
 void Messenger::forget(std::uint64_t id, const Status& status) {
   Completion::Callbacks callbacks;
   {

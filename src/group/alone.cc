@@ -85,7 +85,7 @@ bool GroupImpl::run_alone(const Call& call) {
     const bool in_memory = one_host_ && p.known != nullptr && !p.known->prepared->usual.compiled->messages;
     if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended, in_memory) ==
         group::Progress::Outcome::interrupted) {
-      fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
+      if (!ended()) fail(interruption(name_of(call.collective)));
       progress.wait(&alone, TimePoint::max(), nullptr, ended);
     }
   }

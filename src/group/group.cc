@@ -335,7 +335,7 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
     started = parts_.context->clock.now();
     const auto outcome = parts_.context->progress->wait(this, saturating_add(started, timeout), interrupted, done);
     if (outcome == Progress::Outcome::interrupted) {
-      fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
+      interrupt(completion, what);
       parts_.context->progress->wait(this, TimePoint::max(), nullptr, done);
     } else if (outcome == Progress::Outcome::deadline) {
       const std::string words = describe(what);
@@ -350,6 +350,23 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
     }
   }
   throw_status(named(completion->status(), what, started));
+}
+
+Status GroupImpl::interruption(std::string_view verb) const {
+  const Member& me = parts_.members[rank()];
+  return Status::aborted(
+      fmt::format("group \"{}\" was aborted: rank {} (host {}, pid {}) was interrupted in {} (Ctrl-C, or a signal "
+                  "handler raised), half-way through what the others take part in. The group cannot be used any more, "
+                  "on no rank; make a new one",
+                  parts_.name, rank(), me.host, me.pid, verb));
+}
+
+/// A receive to which nothing has come is given up alone; everything else that is not done takes the group with it.
+void GroupImpl::interrupt(const std::shared_ptr<engine::Completion>& completion, const Awaited& what) {
+  const Status alone = Status::aborted(fmt::format(
+      "{} was interrupted before anything came: nothing is lost, and the group can be used as before", describe(what)));
+  if (what.message && parts_.context->messenger->withdraw_receive(parts_.id, completion, alone)) return;
+  if (!completion->done()) fail(interruption(what.verb));
 }
 
 void GroupImpl::destroy(Duration patience) {

@@ -211,6 +211,9 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status late(std::uint64_t sequence, const std::vector<int>& missing) const;
   /// The group cannot go on, here and on all members. The first reason wins.
   void fail(const Status& status);
+  void interrupt(const std::shared_ptr<engine::Completion>& completion, const Awaited& what);
+  /// The group's end: this rank was interrupted in a call.
+  Status interruption(std::string_view verb) const;
   engine::Signature signature_of(const Call& call, const plan::Algorithm* requested) const;
   Status look_for_the_gone(const std::vector<int>& waiting) const;
   /// Of those that are to make a subgroup: why one of them cannot, if so.

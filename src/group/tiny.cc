@@ -58,10 +58,11 @@ Status GroupImpl::wait_tiny(const Call& call, engine::Running& operation) {
     return false;
   };
   const auto outcome = parts_.context->progress->wait(nullptr, deadline, call.options.interrupted, over, true);
-  if (outcome == group::Progress::Outcome::interrupted)
-    fail(Status::aborted(fmt::format("rank {} was interrupted while it waited", rank())));
-  else if (outcome == group::Progress::Outcome::deadline)
+  if (outcome == group::Progress::Outcome::interrupted) {
+    if (!operation.done()) fail(interruption(name_of(call.collective)));
+  } else if (outcome == group::Progress::Outcome::deadline) {
     fail(late(operation.sequence(), operation.waiting_for()));
+  }
   Status status = settle(operation);
   return status.ok() || operation.done()
              ? status
