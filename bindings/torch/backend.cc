@@ -58,7 +58,7 @@ Backend::Backend(std::shared_ptr<Worlds> worlds, const c10::intrusive_ptr<c10d::
     // When all are through, all have read: a group that is made over the same store later must not find this one's addresses.
     group_->barrier({{}, timeout});
     ours->forget();
-    worlds_->enlist(group_);
+    worlds_->enlist({world_, group_, executor_});
     recorded_group_ = worlds_->record()->enlist(recorded(*options_, rank, size));
   } catch (const Timeout& e) {
     // Before the group exists, a rank that is missing is the store's news.
@@ -106,9 +106,16 @@ void Backend::abort() { abort_because("its process group was aborted"); }
 void Backend::abort_because(const std::string& reason) {
   try {
     group_->abort(reason);
+    finish_callbacks();
   } catch (const Error&) {
     rethrow_translated(describe("unisono: abort"));
   }
+}
+
+void Backend::finish_callbacks() {
+  constexpr std::chrono::seconds kPatience(1);  // a callback may take as long as it likes
+  const LetPythonGo others;
+  executor_->wait(kPatience);
 }
 
 void Backend::shutdown() {
@@ -117,6 +124,7 @@ void Backend::shutdown() {
     if (options_->global_ranks_in_group.empty()) worlds_->retire(world_);
     group_->destroy();
     complete(landings_.pending());
+    finish_callbacks();
   } catch (const Error&) {
     rethrow_translated(describe("unisono: shutdown"));
   }
@@ -231,7 +239,7 @@ Backend::WorkPtr Backend::in_flight(Operation&& operation, Recording recording, 
   work.on_done([kept = worlds_->record(), record, work] { kept->end(record, work.error() == nullptr); });
   const bool lands = operation.finish != nullptr;
   auto flight = std::make_shared<Flight>(std::move(operation), std::move(recording), std::move(work), std::move(what),
-                                         world_, health_);
+                                         world_, executor_, health_);
   flight->begin();
   if (lands) landings_.add(flight);
   return c10::make_intrusive<PendingWork>(rank_, type, getSequenceNumberForGroup(), std::move(flight));

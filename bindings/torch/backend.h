@@ -109,6 +109,9 @@ class Backend final : public c10d::Backend {
   void begin_on_memory(Operation& operation, std::pair<bool, bool> reached);
   /// An entry in the flight record for an operation that begins.
   std::uint64_t note(const Operation& operation, milliseconds timeout, int peer = -1);
+  /// All operations are over: wait until what follows from that is, too, for a second at most. Who drops the group then has dropped
+  /// its threads, descriptors and memory: no callback's thread holds them a little longer.
+  void finish_callbacks();
   Duration limit(milliseconds timeout) const;
   /// "unisono:all_reduce on group "3" (global ranks 0, 2)".
   std::string describe(const char* title) const;
@@ -130,6 +133,7 @@ class Backend final : public c10d::Backend {
   std::size_t recorded_group_ = 0;  // in the flight record
   std::atomic<std::int64_t> monitored_{0};
   std::shared_ptr<Health> health_ = std::make_shared<Health>();
+  const std::shared_ptr<Executor> executor_ = std::make_shared<Executor>();
   Landings landings_;
 };
 

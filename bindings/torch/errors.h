@@ -6,6 +6,8 @@
 #include <exception>
 #include <string>
 
+struct _ts;  // PyThreadState
+
 namespace unisono::torch_backend {
 
 /// How a finished group or operation is to be reported by c10d::Backend::getError() and Work::getFutureResult().
@@ -27,6 +29,18 @@ bool python_interrupted() noexcept;
 
 /// When a signal handler raised in this thread: throw what it raised. No GIL needed.
 void throw_python_error();
+
+/// Gives up Python's lock while it lives, if this thread has it: others may need it to come to an end.
+class LetPythonGo {
+ public:
+  LetPythonGo() noexcept;
+  ~LetPythonGo();
+  LetPythonGo(const LetPythonGo&) = delete;
+  LetPythonGo& operator=(const LetPythonGo&) = delete;
+
+ private:
+  _ts* state_;
+};
 
 /// Run signal handlers, and throw what one raised. No GIL needed.
 void check_signals();

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -15,14 +16,22 @@ struct Executor::Core {
   std::mutex mutex;
   std::condition_variable arrived;
   std::deque<std::function<void()>> jobs;
+  std::condition_variable done;
   std::size_t idle = 0;
+  int expected = 0;
   bool closing = false;
+  std::atomic<bool> left{false};
 
   static void serve(const std::shared_ptr<Core>& core);
 };
 
+namespace {
+thread_local const void* serving = nullptr;  // the core whose jobs this thread runs
+}  // namespace
+
 void Executor::Core::serve(const std::shared_ptr<Core>& core) {
   pthread_setname_np(pthread_self(), "unisono-calls");
+  serving = core.get();
   std::unique_lock lock(core->mutex);
   for (;;) {
     core->idle++;
@@ -48,6 +57,30 @@ Executor::~Executor() {
   core_->closing = true;
   core_->arrived.notify_all();
 }
+
+void Executor::expect() {
+  const std::lock_guard lock(core_->mutex);
+  core_->expected++;
+}
+
+void Executor::finished() noexcept {
+  const std::lock_guard lock(core_->mutex);
+  core_->expected--;
+  core_->done.notify_all();
+}
+
+void Executor::wait(Duration patience) noexcept {
+  if (serving == core_.get()) return;
+  std::unique_lock lock(core_->mutex);
+  core_->done.wait_for(lock, patience, [&] { return core_->expected == 0; });
+}
+
+void Executor::leave(Duration patience) noexcept {
+  wait(patience);
+  core_->left.store(true, std::memory_order_release);
+}
+
+bool Executor::left() const noexcept { return core_->left.load(std::memory_order_acquire); }
 
 void Executor::post(std::function<void()> job) {
   const std::lock_guard lock(core_->mutex);

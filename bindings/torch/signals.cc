@@ -18,6 +18,13 @@ void throw_python_error() {
   if (PyErr_Occurred() != nullptr) throw pybind11::error_already_set();
 }
 
+LetPythonGo::LetPythonGo() noexcept
+    : state_(Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr) {}
+
+LetPythonGo::~LetPythonGo() {
+  if (state_ != nullptr) PyEval_RestoreThread(state_);
+}
+
 void check_signals() {
   if (python_interrupted()) throw_python_error();
 }

@@ -40,10 +40,11 @@ c10d::WorkResult result_of(Failure failure, const std::exception_ptr& error) {
 }  // namespace
 
 Flight::Flight(Operation operation, Recording recording, unisono::Work work, std::string what,
-               std::shared_ptr<World> world, std::shared_ptr<Health> health)
+               std::shared_ptr<World> world, std::shared_ptr<Executor> executor, std::shared_ptr<Health> health)
     : work_(std::move(work)),
       what_(std::move(what)),
       world_(std::move(world)),
+      executor_(std::move(executor)),
       health_(std::move(health)),
       earlier_(std::move(operation.earlier)),
       outcome_(std::move(operation.outcome)),
@@ -59,21 +60,21 @@ void Flight::begin() {
 /// Under mutex_: have settle() and the futures' completion run in a thread of the executor when the operation is done.
 void Flight::watch() {
   if (std::exchange(watched_, true)) return;
-  world_->expect();
+  executor_->expect();
   work_.on_done([flight = shared_from_this()]() mutable {
     // In the progress thread, which must not wait for anybody: not for a callback, nor for Python's lock, which freeing a tensor
     // may need. So the flight moves on.
-    const std::shared_ptr<World> world = flight->world_;
-    if (world->left()) {
+    const std::shared_ptr<Executor> executor = flight->executor_;
+    if (executor->left()) {
       new std::shared_ptr<Flight>(std::move(flight));  // the process ends; what it holds cannot be freed any more
       return;
     }
-    world->executor.post([flight = std::move(flight)]() mutable {
-      const std::shared_ptr<World> theirs = flight->world_;
+    executor->post([flight = std::move(flight)]() mutable {
+      const std::shared_ptr<Executor> ours = flight->executor_;
       flight->settle();
       flight->complete_futures();
-      flight.reset();
-      theirs->finished();
+      flight.reset();  // it may be the last that holds the group's memory and threads
+      ours->finished();
     });
   });
 }

@@ -30,7 +30,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
  public:
   /// `what`: the operation and its group, for errors. `work` runs already.
   Flight(Operation operation, Recording recording, unisono::Work work, std::string what, std::shared_ptr<World> world,
-         std::shared_ptr<Health> health);
+         std::shared_ptr<Executor> executor, std::shared_ptr<Health> health);
 
   /// When the memory is staged: have it copied when the operation is done, whether or not somebody waits. Called once.
   void begin();
@@ -54,6 +54,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   unisono::Work work_;
   std::string what_;
   std::shared_ptr<World> world_;
+  std::shared_ptr<Executor> executor_;
   std::shared_ptr<Health> health_;
   const Flights earlier_;
   /// The mode of the thread that called (inference, gradients, ...): results are copied and callbacks run in it, whoever does that.

@@ -54,28 +54,9 @@ std::shared_ptr<World> World::create(Config config) {
           }};
 }
 
-void World::expect() {
-  const std::lock_guard lock(mutex_);
-  expected_++;
-}
-
-void World::finished() noexcept {
-  const std::lock_guard lock(mutex_);
-  expected_--;
-  ended_.notify_all();
-}
-
-void World::leave(Duration patience) {
-  std::unique_lock lock(mutex_);
-  ended_.wait_for(lock, patience, [&] { return expected_ == 0; });
-  left_.store(true, std::memory_order_release);
-}
-
 std::shared_ptr<World> Worlds::found(TorchStore& store, const Place& place) {
   auto world = make_world(store, place);
   const std::lock_guard lock(mutex_);
-  std::erase_if(worlds_, [](const auto& w) { return w.expired(); });
-  worlds_.push_back(world);
   current_ = world;
   return world;
 }
@@ -85,10 +66,7 @@ std::shared_ptr<World> Worlds::share(TorchStore& store, const Place& place) {
     const std::lock_guard lock(mutex_);
     if (auto world = current_.lock(); world && world->made_here()) return world;
   }
-  auto world = make_world(store, place);
-  const std::lock_guard lock(mutex_);
-  worlds_.push_back(world);
-  return world;
+  return make_world(store, place);
 }
 
 void Worlds::retire(const std::shared_ptr<World>& world) {
@@ -96,26 +74,30 @@ void Worlds::retire(const std::shared_ptr<World>& world) {
   if (current_.lock() == world) current_.reset();
 }
 
-void Worlds::enlist(const std::shared_ptr<Group>& group) {
+void Worlds::enlist(Member member) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(groups_, [](const auto& g) { return g.expired(); });
-  groups_.push_back(group);
+  std::erase_if(members_, [](const Member& m) { return m.executor.expired(); });
+  members_.push_back(std::move(member));
 }
 
 void Worlds::leave(const std::optional<std::string>& reason) noexcept {
-  std::vector<std::weak_ptr<Group>> groups;
-  std::vector<std::weak_ptr<World>> worlds;
+  std::vector<Member> members;
   {
     const std::lock_guard lock(mutex_);
-    groups.swap(groups_);
-    worlds.swap(worlds_);
+    members.swap(members_);
   }
-  for (const auto& weak : worlds)
-    if (const auto world = weak.lock(); world && world->made_here())
-      world->leave(reason ? Duration{} : std::chrono::seconds(5));
-  for (const auto& weak : groups) try {
-      const auto group = weak.lock();
-      if (!group || !*group || !group->made_here()) continue;
+  // Of a forked child's the locks, too, are its parent's.
+  std::erase_if(members, [](const Member& m) {
+    const auto world = m.world.lock();
+    return !world || !world->made_here();
+  });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(reason ? 0 : 5);
+  for (const Member& member : members)
+    if (const auto executor = member.executor.lock())
+      executor->leave(std::max(Duration{}, Duration(until - std::chrono::steady_clock::now())));
+  for (const Member& member : members) try {
+      const auto group = member.group.lock();
+      if (!group || !*group) continue;
       if (reason) group->abort(*reason);
       *group = Group();       // the last handle: leaves, with patience for what is in flight
     } catch (const Error&) {  // destroyed or failed before: there is nobody to tell

@@ -1,8 +1,6 @@
 #pragma once
 /// What the groups of one process share, and who holds it.
 
-#include <atomic>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,34 +15,17 @@
 
 namespace unisono::torch_backend {
 
-/// One process's place in one job: transports, shared memory, the progress thread, threads for callbacks. Lives as long as the
-/// last group or operation that uses it.
-///
-/// It counts what executor threads have still to do for operations in flight. Once it is left (the interpreter ends) nothing more is
-/// begun there: freeing a tensor may need Python, which ends threads that come to it too late. Thread-safety: any thread.
+/// One process's place in one job: transports, shared memory, the progress thread. Lives as long as the
+/// last group or operation that uses it. Thread-safety: any thread.
 class World {
  public:
   /// Its end does nothing in a forked child: threads and connections are the parent's.
   static std::shared_ptr<World> create(Config config);
   explicit World(Config config) : context(std::move(config)) {}
-  /// Somebody wants to run something later: finished() must follow.
-  void expect();
-  void finished() noexcept;
   /// False in a forked child of the process in which it was made.
   bool made_here() const noexcept { return context.made_here(); }
-  /// Whether leave() was called.
-  bool left() const noexcept { return left_.load(std::memory_order_acquire); }
-  /// Wait until nothing is expected, `patience` at most, and begin nothing more.
-  void leave(Duration patience);
 
   Context context;
-  Executor executor;
-
- private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  int expected_ = 0;
-  std::atomic<bool> left_{false};
 };
 
 /// A process's place in a group that is made.
@@ -52,6 +33,13 @@ struct Place {
   int rank = 0, size = 1;  ///< in the group
   int global_rank = 0;     ///< in the job: for people
   Duration timeout{};
+};
+
+/// A group, and what runs its callbacks.
+struct Member {
+  std::weak_ptr<World> world;
+  std::weak_ptr<Group> group;
+  std::weak_ptr<Executor> executor;
 };
 
 /// The world of the default group, for the groups within it. One object a process, held by the Python module.
@@ -72,17 +60,17 @@ class Worlds {
 
   /// The default group was destroyed: later subgroups do not belong to its world, though somebody may still hold it.
   void retire(const std::shared_ptr<World>& world);
-  /// Remember a group for leave().
-  void enlist(const std::shared_ptr<Group>& group);
-  /// The process ends without having destroyed its groups: leave them, so that the other ranks get what is on its way to them. With a
-  /// reason (an uncaught exception): tell it to them first. Otherwise waits for what was sent and not waited for: five seconds, and a second a group, at most.
+  /// Remember a group, and the threads of its callbacks, for leave().
+  void enlist(Member member);
+  /// The process ends without having destroyed its groups: leave them, so that the other ranks get what
+  /// is on its way to them. With a reason (an uncaught exception): tell it to them first. Otherwise waits
+  /// for what was sent and not waited for: five seconds, and a second a group, at most.
   void leave(const std::optional<std::string>& reason) noexcept;
 
  private:
   std::mutex mutex_;
   std::weak_ptr<World> current_;
-  std::vector<std::weak_ptr<Group>> groups_;
-  std::vector<std::weak_ptr<World>> worlds_;
+  std::vector<Member> members_;
   const std::shared_ptr<Adopter> adopter_ = Adopter::from_environment();
   const std::shared_ptr<FlightRecord> record_ = FlightRecord::from_environment();
 };

@@ -111,6 +111,9 @@ TEST(Forks, WorksOfTheParentAreOver) {
 }
 
 TEST(Forks, AChildHasGroupsOfItsOwn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer allows no threads in the child of a process that has some";
+#endif
   spawn_threads(2, [](Group world) {
     all_ranks_agree(world);
     if (world.rank() == 0) {

@@ -15,12 +15,17 @@ torch = pytest.importorskip("torch", reason="the PyTorch back end needs torch: p
 import joining_cases as cases  # noqa: E402
 from torch_job import free_port, launch, values  # noqa: E402
 
+SECRET = "5" * 64
+
+
+MISSING = [("", [0], "rank 0"), ("", [0, 2], "ranks 0, 2"), (SECRET, [2], "rank 2")]
+MORE_MISSING = [("", [1], "rank 1"), ("", [2], "rank 2"), (SECRET, [0], "rank 0"), (SECRET, [0, 2], "ranks 0, 2")]
+
 
 @pytest.mark.parametrize(
-    ("missing", "named"), [([0], "rank 0"), ([1], "rank 1"), ([2], "rank 2"), ([0, 2], "ranks 0, 2")]
+    ("secret", "missing", "named"), [*MISSING, *(pytest.param(*case, marks=pytest.mark.long) for case in MORE_MISSING)]
 )
-@pytest.mark.parametrize("secret", ["", "5" * 64], ids=["no-secret", "secret"])
-def test_those_who_do_not_come_are_named(tmp_path: Path, missing: list[int], named: str, secret: str) -> None:
+def test_those_who_do_not_come_are_named(tmp_path: Path, secret: str, missing: list[int], named: str) -> None:
     ends = launch(cases.some_do_not_come, 4, tmp_path, env={"UNISONO_SECRET": secret}, missing=missing)
     for rank in set(range(4)) - set(missing):
         assert "DistStoreError" in ends[rank].kinds, ends[rank]
@@ -72,9 +77,16 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("first", ["torch", "unisono"])
-@pytest.mark.parametrize("launcher", ["torchrun", "unisono"])
-def test_one_master_port_for_both_under_launchers(tmp_path: Path, first: str, launcher: str) -> None:
+@pytest.mark.parametrize(
+    ("launcher", "first"),
+    [
+        ("torchrun", "unisono"),
+        ("unisono", "torch"),
+        pytest.param("torchrun", "torch", marks=pytest.mark.long),
+        pytest.param("unisono", "unisono", marks=pytest.mark.long),
+    ],
+)
+def test_one_master_port_for_both_under_launchers(tmp_path: Path, launcher: str, first: str) -> None:
     program = tmp_path / "both.py"
     program.write_text(BOTH)
     folder = Path(sys.executable).parent

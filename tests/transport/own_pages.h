@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 #include <memory>
 
@@ -47,6 +48,11 @@ inline bool is_shared(const void* at) {
     return m.end <= address;
   });
   return shared;
+}
+
+/// In a child that is to be ended by touching what it may not: by the signal, not by a sanitizer's handler for it.
+inline void die_by_signal() {
+  for (const int signal : {SIGSEGV, SIGBUS}) std::signal(signal, SIG_DFL);
 }
 
 /// Exit status of a forked child that runs `body`; 255 when a signal ended it.

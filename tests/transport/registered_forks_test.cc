@@ -233,7 +233,10 @@ TEST_F(Forks, WithoutMemoryForACopyTheChildLivesAndTouchesNothing) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   ::setrlimit(RLIMIT_FSIZE, &tight);
   const int lives = in_child([] { return 7; });
-  const int touches = in_child([&] { return static_cast<int>(pages.at()[kPage]); });
+  const int touches = in_child([&] {
+    transport::test::die_by_signal();
+    return static_cast<int>(pages.at()[kPage]);
+  });
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(lives, 7);

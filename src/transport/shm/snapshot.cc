@@ -3,8 +3,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -17,6 +21,32 @@ namespace unisono::transport::shm {
 namespace {
 
 int access_of(const Mapping& m) noexcept { return (m.readable ? PROT_READ : 0) | (m.writable ? PROT_WRITE : 0); }
+
+// Other threads may be writing to what is copied, as with any fork(): so the kernel reads it, not we.
+
+/// Write `bytes` from `at` to the file.
+Status write_all(int fd, const std::byte* at, std::uint64_t bytes, std::uint64_t offset) noexcept {
+  for (std::uint64_t done = 0; done < bytes;) {
+    const long wrote = ::syscall(SYS_pwrite64, fd, at + done, bytes - done, static_cast<off_t>(offset + done));
+    if (wrote > 0)
+      done += static_cast<std::uint64_t>(wrote);
+    else if (wrote == 0 || errno != EINTR)
+      return Status::system("cannot copy to it", wrote == 0 ? EIO : errno);
+  }
+  return {};
+}
+
+/// Whether `copy` is what lies at `at`; false where the kernel does not tell.
+bool same(const std::byte* copy, std::byte* at, std::uint64_t bytes) noexcept {
+  std::array<std::byte, 32 << 10> now;  // stays in the first cache
+  for (std::uint64_t done = 0; done < bytes; done += now.size()) {
+    const std::size_t piece = std::min<std::uint64_t>(now.size(), bytes - done);
+    const iovec to{now.data(), piece}, from{at + done, piece};
+    const long read = ::syscall(SYS_process_vm_readv, ::getpid(), &to, 1, &from, 1, 0);
+    if (read != static_cast<long>(piece) || std::memcmp(copy + done, now.data(), piece) != 0) return false;
+  }
+  return true;
+}
 
 /// Nobody can touch what lies there.
 int hide(std::uintptr_t begin, std::uintptr_t end) noexcept {
@@ -70,7 +100,7 @@ Result<Snapshot> Snapshot::take(std::span<const Lent> all) {
   if (made.memory_ == nullptr) return Status::system("cannot map it", errno);
   ::madvise(made.memory_, made.bytes_, MADV_DONTFORK);
   map_now(made.memory_, made.bytes_, true);
-  for (const Piece& piece : made.pieces_) std::memcpy(made.memory_ + piece.offset, piece.at, piece.bytes);
+  for (const Piece& piece : made.pieces_) UNISONO_TRY(write_all(made.file_.get(), piece.at, piece.bytes, piece.offset));
   return made;
 }
 
@@ -89,7 +119,7 @@ bool Snapshot::still_right(std::span<const Lent> all) const noexcept {
   try {
     const auto now = pieces_of(all);
     return now && *now == pieces_ && std::ranges::all_of(pieces_, [&](const Piece& piece) {
-             return std::memcmp(memory_ + piece.offset, piece.at, piece.bytes) == 0;
+             return same(memory_ + piece.offset, piece.at, piece.bytes);
            });
   } catch (const std::exception&) {
     return false;
