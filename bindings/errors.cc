@@ -25,10 +25,28 @@ nb::object to_python(const Error& error) {
   return make("Error", message);
 }
 
+/// A signal whose handler has yet to run: Ctrl-C reaches all ranks of a job, and the first one to react makes the others'
+/// calls fail. Then their own KeyboardInterrupt is the news, and printing another error would be interrupted by it.
+bool signal_handler_raised(const Error& error) {
+  if (PyErr_CheckSignals() == 0) return false;
+  if (dynamic_cast<const Aborted*>(&error) != nullptr || dynamic_cast<const RankFailure*>(&error) != nullptr)
+    return true;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  try {
+    PyException_SetContext(value, to_python(error).release().ptr());
+  } catch (nb::python_error&) {  // the signal alone is told
+  }
+  PyErr_Restore(type, value, traceback);
+  return true;
+}
+
 void translate(const std::exception_ptr& error, void*) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& e) {
+    if (signal_handler_raised(e)) return;
     try {
       const nb::object instance = to_python(e);
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(instance.ptr())), instance.ptr());

@@ -15,7 +15,8 @@ bool python_interrupted() noexcept {
 void throw_python_error() {
   if (Py_IsInitialized() == 0) return;
   const pybind11::gil_scoped_acquire acquire;
-  if (PyErr_Occurred() != nullptr) throw pybind11::error_already_set();
+  // Ctrl-C reaches all ranks, and the first one to react makes the others' calls fail: their handlers have yet to run.
+  if (PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
 
 LetPythonGo::LetPythonGo() noexcept

@@ -149,7 +149,10 @@ void Flight::wait(milliseconds limit) {
     const std::lock_guard lock(mutex_);
     future = future_;
   }
-  if (error_) std::rethrow_exception(error_);
+  if (error_) {
+    throw_python_error();
+    std::rethrow_exception(error_);
+  }
   if (future) future->wait();  // who has waited for the work finds its future completed
 }
 

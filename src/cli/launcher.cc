@@ -2,13 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -18,6 +21,8 @@
 #include "cli/launcher_output.h"
 #include "cli/launcher_process.h"
 #include "cli/launcher_scope.h"
+#include "cli/launcher_stream.h"
+#include "cli/launcher_terminal.h"
 #include "rendezvous/job_handshake.h"
 #include "rendezvous/secret_source.h"
 #include "rendezvous/store_server.h"
@@ -28,16 +33,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kTimeLimitStatus = 124;
+// How much of the ranks' output is kept for a reader that stalls, before they are made to wait, too: while they run, and
+// while they end, when what holds them up would only delay that.
+constexpr std::size_t kMostWaiting = std::size_t{256} << 10, kMostWaitingAtTheEnd = std::size_t{16} << 20;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 std::string count_text(std::size_t ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
 double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-
-/// A stream of a rank that is read here.
-struct Stream {
-  Fd fd;
-  std::unique_ptr<LineCutter> lines;
-};
 
 struct Rank {
   int number = 0;
@@ -46,13 +48,21 @@ struct Rank {
   std::optional<Ending> ending;
 };
 
+/// A program, or a person behind one, is at its other end.
+bool is_pipe(int fd) {
+  struct stat s{};
+  return ::fstat(fd, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISSOCK(s.st_mode));
+}
+
 /// What an epoll event is about.
 enum class Source : std::uint8_t { signals, exit, output, error };
 std::uint64_t tag(Source source, std::size_t rank) { return (rank << 8) | static_cast<std::uint64_t>(source); }
 
 class Launcher {
  public:
-  explicit Launcher(const LaunchOptions& options) : o_(options), out_(options.output_fd), err_(options.error_fd) {}
+  explicit Launcher(const LaunchOptions& options) : o_(options), err_(options.error_fd) {
+    if (!same_place(options.output_fd, options.error_fd)) own_out_.emplace(options.output_fd);
+  }
   int run();
 
  private:
@@ -61,34 +71,53 @@ class Launcher {
   Status start(std::size_t local);
   Status watch(int fd, Source source, std::size_t rank);
   Result<Fd> open_stream(Stream& stream, LineSink& sink, int rank, Source source, std::size_t local);
+  int run_job();
   void loop();
+  std::vector<epoll_event> wait(TimePoint until);
+  bool reads(const LineSink& sink) const {
+    return sink.waiting() < (phase_ == Phase::running ? kMostWaiting : kMostWaitingAtTheEnd);
+  }
+  TimePoint limit() const {
+    return o_.time_limit > milliseconds{0} && !out_of_time_ ? saturating_add(start_, o_.time_limit) : TimePoint::max();
+  }
   void on_signal();
   void on_exit(Rank& rank);
-  void drain(Stream& stream, bool all);
+  TimePoint show_what_waits();
+  void on_lost_output();
   void on_deadline();
   void on_closed_output();
   void end_soon(Duration grace);
   void signal_all(int signal);
   void finish();
   void summarise();
+  void flush();
+  bool told_to_end();
   std::size_t running() const {
     return static_cast<std::size_t>(std::ranges::count_if(ranks_, [](const Rank& r) { return !r.ending; }));
   }
-  void say(std::string_view text) { err_.write(fmt::format("unisono: {}\n", text)); }
+  void say(std::string_view text) { err_.say(fmt::format("unisono: {}\n", text)); }
+  void signal_at_once(int signal);
+  void suspend();
   double elapsed() const { return seconds(now() - start_); }
 
   /// How far the end of a job that will not end well has come.
   enum class Phase : std::uint8_t { running, grace, terminating, killing };
 
   const LaunchOptions& o_;
-  LineSink out_, err_;
+  LineSink err_;
+  std::optional<LineSink> own_out_;  // none: standard output and error go to one place
+  LineSink& out() { return own_out_ ? *own_out_ : err_; }
+  Terminal terminal_;
+  bool somebody_answers_ = terminal_.readable() || is_pipe(0);
   BlockedSignals signals_;
   Subreaper subreaper_;
   RaisedFileLimit file_limit_;
   std::optional<Guard> guard_;
   Job job_;
   std::unique_ptr<rendezvous::StoreServer> store_;
-  Fd secret_, epoll_, null_;
+  Fd secret_, null_;
+  Fd epoll_;                       // signals, and the ends of ranks
+  Fd output_epoll_, error_epoll_;  // the ranks' streams
   ProcessSetup setup_;
   RankBinding binding_;
   std::vector<Rank> ranks_;
@@ -97,7 +126,8 @@ class Launcher {
   TimePoint deadline_ = TimePoint::max();  // of the phase
   const Rank* first_failure_ = nullptr;
   double failed_after_ = 0;
-  int interrupted_ = 0;
+  int interrupted_ = 0;             // by this signal
+  bool interrupted_first_ = false;  // by Ctrl-C, before any rank failed: what ranks say of it does not matter then
   bool out_of_time_ = false;
 };
 
@@ -107,6 +137,12 @@ int Launcher::refuse(const Status& why, int exit_status) {
 }
 
 int Launcher::run() {
+  const int status = run_job();
+  flush();
+  return status;
+}
+
+int Launcher::run_job() {
   if (o_.command.empty()) return refuse(Status::invalid("no program to run: unisono run -n 4 -- PROGRAM ARGUMENTS"), 2);
   auto job = plan_job(o_);
   if (!job) return refuse(job.status(), 2);
@@ -132,7 +168,8 @@ int Launcher::run() {
   finish();
   summarise();
   if (out_of_time_) return kTimeLimitStatus;
-  if (out_.closed()) return 128 + SIGPIPE;
+  if (out().closed()) return 128 + SIGPIPE;
+  if (first_failure_ != nullptr && interrupted_first_) return 128 + SIGINT;
   return first_failure_ != nullptr ? first_failure_->ending->exit_status() : 0;
 }
 
@@ -152,9 +189,9 @@ Status Launcher::prepare() {
   auto secret = rendezvous::make_secret_fd(job_.secret);
   if (!secret) return secret.status();
   secret_ = std::move(*secret);
-  epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  for (Fd* epoll : {&epoll_, &output_epoll_, &error_epoll_}) *epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
   null_ = Fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!epoll_ || !null_) return Status::system("cannot prepare the launch", errno);
+  if (!epoll_ || !output_epoll_ || !error_epoll_ || !null_) return Status::system("cannot prepare the launch", errno);
   setup_.arguments = o_.command;
   setup_.inherited = secret_.get();
   setup_.signal_mask = signals_.before();
@@ -166,7 +203,8 @@ Status Launcher::watch(int fd, Source source, std::size_t rank) {
   epoll_event e{};
   e.events = EPOLLIN;
   e.data.u64 = tag(source, rank);
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &e) != 0) return Status::system("cannot watch a descriptor", errno);
+  const Fd& epoll = source == Source::output ? output_epoll_ : source == Source::error ? error_epoll_ : epoll_;
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &e) != 0) return Status::system("cannot watch a descriptor", errno);
   return {};
 }
 
@@ -179,7 +217,13 @@ Result<Fd> Launcher::open_stream(Stream& stream, LineSink& sink, int rank, Sourc
   Fd writer(ends[1]);
   if (::fcntl(stream.fd.get(), F_SETFL, O_NONBLOCK) != 0) return Status::system("cannot set up a pipe", errno);
   const bool prefixed = o_.output != OutputMode::plain;
-  stream.lines = std::make_unique<LineCutter>(prefixed ? rank_prefix(rank, sink.is_terminal()) : "", &sink);
+  if (!o_.log_only)
+    stream.lines =
+        std::make_unique<LineCutter>(prefixed ? rank_prefix(rank, sink.is_terminal()) : "", !prefixed, &sink);
+  stream.quiet = sink.is_terminal()               ? milliseconds{100}
+                 : somebody_answers_ && rank == 0 ? milliseconds{500}
+                                                  : Duration::max();
+  if (!o_.log_dir.empty()) UNISONO_TRY(open_log(stream, o_.log_dir, rank, source == Source::output ? "out" : "err"));
   UNISONO_TRY(watch(stream.fd.get(), source, local));
   return writer;
 }
@@ -189,14 +233,17 @@ Status Launcher::start(std::size_t local) {
   rank.number = o_.node_rank * o_.ranks + static_cast<int>(local);
   Fd output;
   if (o_.output != OutputMode::rank_zero) {
-    auto writer = open_stream(rank.output, out_, rank.number, Source::output, local);
+    auto writer = open_stream(rank.output, out(), rank.number, Source::output, local);
     if (!writer) return writer.status();
     output = std::move(*writer);
   }
   auto error = open_stream(rank.error, err_, rank.number, Source::error, local);
   if (!error) return error.status();
-  // One rank can have the input. A terminal's it cannot read: it is in a process group of its own.
-  const bool has_input = rank.number == 0 && ::isatty(0) == 0 && ::fcntl(0, F_GETFD) >= 0;
+  // One rank can have the input. A terminal's it can read from a session of its own, where the kernel does not stop
+  // it; a job in the background has no business there.
+  const bool has_input =
+      rank.number == 0 && (terminal_.readable() || (::isatty(0) == 0 && (::fcntl(0, F_GETFL) & O_ACCMODE) != O_WRONLY));
+  setup_.own_session = has_input && terminal_.readable();
   setup_.input = has_input ? 0 : null_.get();
   setup_.output = output ? output.get() : rank.number == 0 ? o_.output_fd : null_.get();
   setup_.error = error->get();
@@ -212,29 +259,47 @@ Status Launcher::start(std::size_t local) {
 
 // --- while it runs ----------------------------------------------------------------------------------------------------
 
+/// What happened, at the latest at `until`. A stream whose reader stalls is not read.
+std::vector<epoll_event> Launcher::wait(TimePoint until) {
+  int timeout = -1;
+  if (until != TimePoint::max())
+    timeout = static_cast<int>(
+        std::clamp<std::int64_t>(std::chrono::ceil<milliseconds>(until - now()).count(), 0, 3600 * 1000));
+  const auto if_so = [](bool so, int fd) { return so ? fd : -1; };
+  std::array<pollfd, 5> sources{{{epoll_.get(), POLLIN, 0},
+                                 {if_so(reads(out()), output_epoll_.get()), POLLIN, 0},
+                                 {if_so(reads(err_), error_epoll_.get()), POLLIN, 0},
+                                 {if_so(out().waiting() > 0, out().fd()), POLLOUT, 0},
+                                 {if_so(err_.waiting() > 0, err_.fd()), POLLOUT, 0}}};
+  (void)::poll(sources.data(), sources.size(), timeout);
+  if (sources[3].revents != 0) out().flush();
+  if (sources[4].revents != 0) err_.flush();
+  std::vector<epoll_event> events;
+  for (std::size_t i = 0; i < 3; i++) {
+    if (sources[i].revents == 0) continue;
+    std::array<epoll_event, 64> some{};
+    const int n = ::epoll_wait(sources[i].fd, some.data(), static_cast<int>(some.size()), 0);
+    events.insert(events.end(), some.begin(), some.begin() + std::max(n, 0));
+  }
+  return events;
+}
+
 void Launcher::loop() {
-  const TimePoint limit = o_.time_limit > milliseconds{0} ? saturating_add(start_, o_.time_limit) : TimePoint::max();
   while (running() > 0) {
-    const TimePoint next = std::min(deadline_, out_of_time_ ? TimePoint::max() : limit);
-    int timeout = -1;
-    if (next != TimePoint::max())
-      timeout = static_cast<int>(
-          std::clamp<std::int64_t>(std::chrono::ceil<milliseconds>(next - now()).count(), 0, 3600 * 1000));
-    std::array<epoll_event, 64> events{};
-    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
+    const std::vector<epoll_event> events = wait(std::min({deadline_, limit(), show_what_waits()}));
     std::vector<std::size_t> ended;
-    for (int i = 0; i < n; i++) {
-      const std::uint64_t what = events[static_cast<std::size_t>(i)].data.u64;
+    for (const epoll_event& event : events) {
+      const std::uint64_t what = event.data.u64;
       Rank& rank = ranks_[what >> 8];
       switch (static_cast<Source>(what & 0xff)) {
         case Source::signals:
           on_signal();
           break;
         case Source::output:
-          drain(rank.output, false);
+          drain(rank.output, now(), false);
           break;
         case Source::error:
-          drain(rank.error, false);
+          drain(rank.error, now(), false);
           break;
         case Source::exit:
           ended.push_back(what >> 8);
@@ -247,8 +312,9 @@ void Launcher::loop() {
       return x && x->by_signal && !(y && y->by_signal);
     });
     for (const std::size_t i : ended) on_exit(ranks_[i]);
-    if (out_.closed()) on_closed_output();
-    if (!out_of_time_ && now() >= limit) {
+    if (out().closed()) on_closed_output();
+    on_lost_output();
+    if (now() >= limit()) {
       out_of_time_ = true;
       say(fmt::format("the time limit of {:.1f} s is reached: ending {}", seconds(o_.time_limit),
                       count_text(running())));
@@ -258,19 +324,33 @@ void Launcher::loop() {
   }
 }
 
-void Launcher::drain(Stream& stream, bool all) {
-  if (!stream.fd) return;
-  std::array<char, 64 * 1024> buffer;
-  do {
-    const ssize_t n = ::read(stream.fd.get(), buffer.data(), buffer.size());
-    if (n > 0) {
-      stream.lines->feed({buffer.data(), static_cast<std::size_t>(n)});
-      continue;
+/// Beginnings of lines that nothing was added to for a while; returns when to look again.
+TimePoint Launcher::show_what_waits() {
+  TimePoint next = TimePoint::max();
+  for (Rank& rank : ranks_)
+    for (Stream* stream : {&rank.output, &rank.error}) {
+      if (stream->lines == nullptr || stream->quiet == Duration::max() || !stream->lines->waits()) continue;
+      const TimePoint due = saturating_add(stream->fed, stream->quiet);
+      if (due > now())
+        next = std::min(next, due);
+      else
+        stream->lines->show();
     }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    stream.lines->finish();
-    stream.fd.reset();  // which also ends its watch
-  } while (all && stream.fd);
+  return next;
+}
+
+/// A full disk is no reason to lose hours of work: the ranks never see it.
+void Launcher::on_lost_output() {
+  if (const int error = out().take_error(); error != 0)
+    say(
+        fmt::format("standard output cannot be written: {}; what ranks print there is dropped from now on, the job "
+                    "goes on",
+                    std::strerror(error)));
+  for (Rank& rank : ranks_)
+    for (Stream* stream : {&rank.output, &rank.error})
+      if (const int error = std::exchange(stream->log_error, 0); error != 0)
+        say(fmt::format("the log of rank {} in {} cannot be written: {}; it ends there, the job goes on", rank.number,
+                        o_.log_dir, std::strerror(error)));
 }
 
 void Launcher::on_signal() {
@@ -279,6 +359,8 @@ void Launcher::on_signal() {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGUSR1 || signal == SIGUSR2) {
       signal_all(signal);
+    } else if (signal == SIGTSTP) {
+      suspend();
     } else if (interrupted_ != 0) {
       say(fmt::format("{} again: killing {}", signal_name(signal), count_text(running())));
       phase_ = Phase::killing;
@@ -286,8 +368,9 @@ void Launcher::on_signal() {
       signal_all(SIGKILL);
     } else {
       interrupted_ = signal;
+      interrupted_first_ = signal == SIGINT && first_failure_ == nullptr;
       say(fmt::format("{}: passed on to {}", signal_name(signal), count_text(running())));
-      signal_all(signal);
+      signal_at_once(signal);
       end_soon(o_.grace);
     }
   }
@@ -297,8 +380,8 @@ void Launcher::on_exit(Rank& rank) {
   rank.ending = ending_of(rank.process);
   if (!rank.ending) return;
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, rank.process.pidfd.get(), nullptr);  // it stays readable
-  drain(rank.output, true);  // what it said last comes before what we say of it
-  drain(rank.error, true);
+  drain(rank.output, now(), true);  // what it said last comes before what we say of it
+  drain(rank.error, now(), true);
   if (rank.ending->ok() || first_failure_ != nullptr) return;
   first_failure_ = &rank;
   failed_after_ = elapsed();
@@ -329,7 +412,7 @@ void Launcher::on_deadline() {
   if (phase_ == Phase::grace) {
     phase_ = Phase::terminating;
     deadline_ = saturating_add(now(), o_.kill_after);
-    if (running() > 0 && !out_of_time_ && !out_.closed())
+    if (running() > 0 && !out_of_time_ && !out().closed())
       say(fmt::format("ending {} that did not end by themselves (SIGTERM)", count_text(running())));
     signal_all(SIGTERM);
   } else if (phase_ == Phase::terminating) {
@@ -347,6 +430,23 @@ void Launcher::signal_all(int signal) {
     if (!rank.ending) ::kill(-rank.process.pid, signal);
 }
 
+/// None runs on before all have it: the first one to react makes the others' operations fail, and they would tell of
+/// that rather than of the signal.
+void Launcher::signal_at_once(int signal) {
+  for (const int each : {SIGSTOP, signal, SIGCONT}) signal_all(each);
+}
+
+/// Ctrl-Z: the ranks stop with the launcher, and go on with it. That time does not count.
+void Launcher::suspend() {
+  const TimePoint since = now();
+  signal_all(SIGSTOP);  // not SIGTSTP, which the kernel ignores in process groups that no shell looks after
+  terminal_.stop_here();
+  signal_all(SIGCONT);
+  const Duration stopped = now() - since;
+  start_ += stopped;
+  if (deadline_ != TimePoint::max()) deadline_ = saturating_add(deadline_, stopped);
+}
+
 // --- its end ------------------------------------------------------------------------------------------------------------
 
 void Launcher::finish() {
@@ -356,17 +456,51 @@ void Launcher::finish() {
   end_all_children();
   for (Rank& rank : ranks_) {
     for (Stream* stream : {&rank.output, &rank.error}) {
-      drain(*stream, true);
-      if (stream->fd) stream->lines->finish();  // somebody out of reach still holds it
-      stream->fd.reset();
+      drain(*stream, now(), true);
+      end(*stream);  // somebody out of reach may still hold it
     }
   }
-  out_.end();
+  out().end();
   err_.end();
+  on_lost_output();
+}
+
+/// When there are no ranks any more: whether a signal came that ends programs.
+bool Launcher::told_to_end() {
+  signalfd_siginfo info{};
+  while (::read(signals_.fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP) return true;
+    if (info.ssi_signo == SIGTSTP) terminal_.stop_here();
+  }
+  return false;
+}
+
+/// Wait for whoever reads, as any program does at its end; but a job that was told to end has little time for that.
+void Launcher::flush() {
+  const bool in_haste = interrupted_ != 0 || out_of_time_;
+  bool told = false, interrupted = false;
+  while (out().waiting() + err_.waiting() > 0) {
+    const auto if_waits = [](const LineSink& sink) { return sink.waiting() > 0 ? sink.fd() : -1; };
+    std::array<pollfd, 3> sources{
+        {{signals_.fd(), POLLIN, 0}, {if_waits(out()), POLLOUT, 0}, {if_waits(err_), POLLOUT, 0}}};
+    const int n = ::poll(sources.data(), sources.size(), told ? -1 : static_cast<int>(o_.kill_after.count()));
+    if (sources[0].revents != 0) interrupted = told_to_end();
+    out().flush();
+    err_.flush();
+    const std::size_t left = out().waiting() + err_.waiting();
+    if (left > 0 && (interrupted || (n == 0 && in_haste))) {
+      out().drop();
+      err_.drop();
+      err_.write(fmt::format("unisono: nobody read the last {} bytes of output: dropped\n", left));
+      return;
+    }
+    if (n == 0 && !std::exchange(told, true) && err_.waiting() == 0)
+      say(fmt::format("the job has ended; {} bytes of output wait for whoever reads them (Ctrl-C drops them)", left));
+  }
 }
 
 void Launcher::summarise() {
-  if (first_failure_ == nullptr || out_.closed()) return;
+  if (first_failure_ == nullptr || out().closed()) return;
   const Rank& first = *first_failure_;
   std::string others;
   std::vector<Ending> told;
@@ -394,7 +528,8 @@ int launch(const LaunchOptions& options) {
   try {
     return Launcher(options).run();
   } catch (const std::exception& e) {
-    LineSink(options.error_fd).write(fmt::format("unisono: the launcher failed: {}\n", e.what()));
+    const std::string text = fmt::format("unisono: the launcher failed: {}\n", e.what());
+    (void)!::write(options.error_fd, text.data(), text.size());
     return 1;
   }
 }

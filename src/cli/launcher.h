@@ -15,7 +15,7 @@ namespace unisono::cli {
 /// `rank_zero`, as it is in `plain`.
 enum class OutputMode : unsigned char {
   prefixed,  ///< each line as "[RANK] line"; a line is never broken by another rank's
-  plain,     ///< each line as it is, never broken by another rank's
+  plain,     ///< every byte as it is; whole lines where ranks write whole lines
   rank_zero  ///< rank 0's bytes pass unchanged and at once; other ranks' standard output is dropped
 };
 
@@ -29,6 +29,8 @@ struct LaunchOptions {
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to every rank's environment, and wins
   BindMode bind = BindMode::automatic;                           ///< on which processors each rank runs
   OutputMode output = OutputMode::prefixed;
+  std::string log_dir;    ///< each rank's output also goes to rank-N.out and rank-N.err there; empty: nowhere
+  bool log_only = false;  ///< and only there
   std::chrono::milliseconds time_limit{0};  ///< end the job after so long, with exit status 124; 0: never
   std::chrono::milliseconds grace{5000};    ///< between the first failure and SIGTERM to the ranks that are still there
   std::chrono::milliseconds kill_after{3000};  ///< between that SIGTERM and SIGKILL

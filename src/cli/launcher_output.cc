@@ -1,51 +1,75 @@
 #include "cli/launcher_output.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <utility>
 
 namespace unisono::cli {
 namespace {
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;  // longer ones are broken: memory is bounded
-constexpr std::string_view kClearLine = "\x1b[2K\r";
+constexpr std::size_t kMostKept = std::size_t{64} << 10;    // of a stream that passes unchanged
 }  // namespace
 
-LineSink::LineSink(int fd) : fd_(fd), is_terminal_(::isatty(fd) == 1) {}
-
-bool LineSink::write(std::string_view text) {
-  while (!text.empty() && !closed_) {
-    const ssize_t n = ::write(fd_, text.data(), text.size());
-    if (n >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      pollfd p{fd_, POLLOUT, 0};  // somebody made it non-blocking
-      (void)::poll(&p, 1, -1);
-    } else if (errno != EINTR) {
-      closed_ = true;
-    }
+/// To where this stream's next byte belongs: on in its own line, or at the beginning of a new one.
+void LineCutter::begin(std::string& out) {
+  LineSink::Line& line = sink_->line_;
+  if (line.open == this) {
+    if (line.at_return) out += prefix_;
+  } else {
+    if (line.open != nullptr) out += line.at_return ? kClearLine : "\n";
+    out += prefix_;
   }
-  return !closed_;
+  line = {this, false, false};
 }
 
 void LineCutter::emit(std::string& out, std::string_view line, char end) {
-  if (end == '\r' && line.empty()) return;  // bars start with a carriage return
-  if (sink_->unfinished_) out += kClearLine;
-  out += prefix_;
+  const bool mine = sink_->line_.open == this;
+  if (end == '\r' && line.empty() && !mine) return;                        // bars start with a carriage return
+  if (end == '\r' && line.empty() && sink_->line_.at_return) return;       // and it stands there already
+  if (mine && sink_->line_.at_return && !line.empty()) out += kClearLine;  // a bar may have become shorter
+  begin(out);
   out += line;
-  sink_->unfinished_ = end == '\r' && sink_->is_terminal();
-  out += sink_->unfinished_ ? '\r' : '\n';
+  if (end == '\r' && sink_->is_terminal()) {
+    out += '\r';
+    sink_->line_.at_return = true;
+  } else {
+    out += '\n';
+    sink_->line_ = {};
+  }
+}
+
+void LineCutter::emit_partial(std::string& out) {
+  if (partial_.empty()) return;
+  begin(out);
+  out += partial_;
+  partial_.clear();
+}
+
+void LineCutter::feed_unchanged(std::string_view bytes) {
+  partial_ += bytes;
+  const auto newline = partial_.rfind('\n');
+  std::size_t ready = newline == std::string::npos ? 0 : newline + 1;
+  // A line that this stream has begun to show, and one that is too long, go on at once.
+  if ((shown_ && ready == 0) || partial_.size() - ready > kMostKept) ready = partial_.size();
+  if (ready == 0) return;
+  shown_ = partial_[ready - 1] != '\n';
+  sink_->line_ = {nullptr, false, partial_[ready - 1] != '\n'};
+  sink_->write(std::string_view(partial_).substr(0, ready));
+  partial_.erase(0, ready);
 }
 
 void LineCutter::feed(std::string_view bytes) {
+  if (unchanged_) return feed_unchanged(bytes);
   std::string out;
   if (cut_return_ && !bytes.empty() && bytes.front() == '\n') {  // the other half of a "\r\n"
     bytes.remove_prefix(1);
-    if (std::exchange(sink_->unfinished_, false)) out += '\n';
+    LineSink::Line& line = sink_->line_;
+    if (line.open == this && line.at_return) {
+      out += '\n';
+      line = {};
+    }
   }
   if (!bytes.empty()) cut_return_ = bytes.back() == '\r';
   while (!bytes.empty()) {
@@ -60,6 +84,9 @@ void LineCutter::feed(std::string_view bytes) {
     partial_.clear();
     bytes.remove_prefix(end + (both ? 2 : 1));
   }
+  // What continues a line that is shown already goes on at once: a person types in it.
+  const LineSink::Line& line = sink_->line_;
+  if (line.open == this && !line.at_return) emit_partial(out);
   if (partial_.size() > kLongestLine) {
     emit(out, partial_, '\n');
     partial_.clear();
@@ -67,14 +94,24 @@ void LineCutter::feed(std::string_view bytes) {
   sink_->write(out);
 }
 
-void LineSink::end() {
-  if (std::exchange(unfinished_, false)) write("\n");
+void LineCutter::show() {
+  if (partial_.empty()) return;
+  std::string out;
+  if (unchanged_) {
+    out.swap(partial_);
+    shown_ = true;
+    sink_->line_ = {nullptr, false, true};
+  } else {
+    emit_partial(out);
+  }
+  sink_->write(out);
 }
 
 void LineCutter::finish() {
-  if (partial_.empty()) return;
+  if (unchanged_) return show();
   std::string out;
-  emit(out, partial_, '\n');
+  const LineSink::Line& line = sink_->line_;
+  if (!partial_.empty() || (line.open == this && !line.at_return)) emit(out, partial_, '\n');
   partial_.clear();
   sink_->write(out);
 }

@@ -27,7 +27,10 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 
 /// In the child, in the launcher's memory: nothing but system calls from here to exec.
 [[noreturn]] void become(const ProcessSetup& s, pid_t launcher, int report, char* const* argv, char* const* envp) {
-  ::setpgid(0, 0);
+  if (s.own_session)
+    ::setsid();  // the terminal is then not the one that controls it, so that reading from it does not stop it
+  else
+    ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launcher) ::_exit(1);  // it died before the line above
   const bool in_place = ::dup2(s.input, 0) >= 0 && ::dup2(s.output, 1) >= 0 && ::dup2(s.error, 2) >= 0;
@@ -56,7 +59,7 @@ Result<Process> start_process(const ProcessSetup& setup) {
   const pid_t pid = ::vfork();  // NOLINT
   if (pid < 0) return Status::system("cannot start a process (ulimit -u?)", errno);
   if (pid == 0) become(setup, launcher, writer.get(), argv.data(), envp.data());  // NOLINT
-  ::setpgid(pid, pid);  // here too: whoever comes first, the group is there when we return
+  if (!setup.own_session) ::setpgid(pid, pid);  // here too: whoever comes first, the group is there when we return
   writer.reset();
   int error = 0;
   ssize_t n;

@@ -20,6 +20,7 @@ struct ProcessSetup {
   std::vector<std::string> arguments;       ///< argv, with the name
   std::vector<std::string> environment;     ///< NAME=VALUE
   int input = -1, output = -1, error = -1;  ///< become 0, 1 and 2
+  bool own_session = false;                 ///< not only a process group of its own: may read a terminal then
   int inherited = -1;                       ///< let through exec under its own number (the secret)
   sigset_t signal_mask{};
   rlimit open_files{};  ///< what the launcher had before it raised its own

@@ -16,7 +16,7 @@
 namespace unisono::cli {
 
 /// Signals that concern the ranks.
-inline constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+inline constexpr std::array kPassedOn = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP};
 
 /// Signals come through a descriptor while this lives, and as before afterwards. Those that are ignored stay so: nohup, and shells
 /// for what they start in the background, mean that for the whole job.
@@ -31,11 +31,19 @@ class BlockedSignals {
     }
     fd_ = Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     ::sigaddset(&set, SIGPIPE);  // a reader of our output that goes away is an error of write
+    ::sigaddset(&set, SIGXFSZ);  // and so is a file that becomes longer than `ulimit -f` allows
     ::pthread_sigmask(SIG_BLOCK, &set, &before_);
   }
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
-  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~BlockedSignals() {
+    sigset_t done;  // the job went on in spite of it
+    ::sigemptyset(&done);
+    ::sigaddset(&done, SIGXFSZ);
+    const timespec at_once{};
+    (void)::sigtimedwait(&done, nullptr, &at_once);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
   int fd() const noexcept { return fd_.get(); }
   const sigset_t& before() const noexcept { return before_; }
 

@@ -66,7 +66,12 @@ void add_run(CLI::App& app, int& status) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--bind", a->bind, kBindHelp)->check(CLI::IsMember(kBindNames))->capture_default_str();
-  command->add_flag("--no-prefix", a->no_prefix, "print lines as they are, without [RANK]");
+  command->add_flag("--no-prefix", a->no_prefix, "pass every byte as it is, without [RANK]");
+  auto* log_dir = command
+                      ->add_option("--log-dir", a->launch.log_dir,
+                                   "also write each rank's output, as it is, to rank-N.out and rank-N.err there")
+                      ->type_name("DIR");
+  command->add_flag("--log-only", a->launch.log_only, "with --log-dir: only there, nothing is shown")->needs(log_dir);
   command->add_option("--env", a->environment, "NAME=VALUE for every rank; may be repeated")->allow_extra_args(false);
   command->add_option("command", a->launch.command, "program and its arguments, after --");
   command->positionals_at_end();

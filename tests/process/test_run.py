@@ -248,7 +248,7 @@ def test_partial_lines_progress_bars_and_no_prefix() -> None:
     """A last line without its end is a line; so is each state of a progress bar when nobody watches."""
     assert shell("printf partial", ranks=1).stdout == "[0] partial\n"
     assert shell(r"printf '\r10%%\r20%%\r\ndone\n'", ranks=1).stdout == "[0] 10%\n[0] 20%\n[0] done\n"
-    assert shell("printf 'a\nb'", "--no-prefix", ranks=1).stdout == "a\nb\n"
+    assert shell("printf 'a\nb'", "--no-prefix", ranks=1).stdout == "a\nb"
     assert "\x1b" not in shell("echo plain").stdout
 
 
