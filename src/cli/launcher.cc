@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +22,7 @@
 #include "cli/launcher_scope.h"
 #include "cli/launcher_stream.h"
 #include "cli/launcher_terminal.h"
+#include "cli/launcher_verdict.h"
 #include "rendezvous/job_handshake.h"
 #include "rendezvous/secret_source.h"
 #include "rendezvous/store_server.h"
@@ -47,12 +47,6 @@ struct Rank {
   Stream output, error;
   std::optional<Ending> ending;
 };
-
-/// A program, or a person behind one, is at its other end.
-bool is_pipe(int fd) {
-  struct stat s{};
-  return ::fstat(fd, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISSOCK(s.st_mode));
-}
 
 /// What an epoll event is about.
 enum class Source : std::uint8_t { signals, exit, output, error };
@@ -98,6 +92,11 @@ class Launcher {
   void say(std::string_view text) { err_.say(fmt::format("unisono: {}\n", text)); }
   void signal_at_once(int signal);
   void suspend();
+  std::vector<RankEnd> ends() const {
+    std::vector<RankEnd> result;
+    for (const Rank& rank : ranks_) result.push_back({rank.number, rank.process.pid, rank.ending});
+    return result;
+  }
   double elapsed() const { return seconds(now() - start_); }
 
   /// How far the end of a job that will not end well has come.
@@ -108,7 +107,7 @@ class Launcher {
   std::optional<LineSink> own_out_;  // none: standard output and error go to one place
   LineSink& out() { return own_out_ ? *own_out_ : err_; }
   Terminal terminal_;
-  bool somebody_answers_ = terminal_.readable() || is_pipe(0);
+  bool somebody_answers_ = terminal_.readable() || somebody_writes_to(0);
   BlockedSignals signals_;
   Subreaper subreaper_;
   RaisedFileLimit file_limit_;
@@ -208,14 +207,10 @@ Status Launcher::watch(int fd, Source source, std::size_t rank) {
   return {};
 }
 
-/// A pipe whose reading end is ours; returns the writing end.
+/// Returns the writing end.
 Result<Fd> Launcher::open_stream(Stream& stream, LineSink& sink, int rank, Source source, std::size_t local) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return Status::system("cannot make a pipe for a rank's output (ulimit -n?)", errno);
-  stream.fd = Fd(ends[0]);
-  Fd writer(ends[1]);
-  if (::fcntl(stream.fd.get(), F_SETFL, O_NONBLOCK) != 0) return Status::system("cannot set up a pipe", errno);
+  auto writer = open_pipe(stream);
+  if (!writer) return writer.status();
   const bool prefixed = o_.output != OutputMode::plain;
   if (!o_.log_only)
     stream.lines =
@@ -502,24 +497,11 @@ void Launcher::flush() {
 void Launcher::summarise() {
   if (first_failure_ == nullptr || out().closed()) return;
   const Rank& first = *first_failure_;
-  std::string others;
-  std::vector<Ending> told;
-  for (const Rank& rank : ranks_) {
-    if (&rank == &first || !rank.ending || std::ranges::find(told, *rank.ending) != told.end()) continue;
-    told.push_back(*rank.ending);
-    std::string numbers;
-    int count = 0;
-    for (const Rank& r : ranks_)
-      if (&r != &first && r.ending == rank.ending && ++count <= 16)
-        numbers += (count > 1 ? "," : "") + std::to_string(r.number);
-    others += fmt::format("; rank{} {}{}: {}", count > 1 ? "s" : "", numbers, count > 16 ? ",..." : "",
-                          to_string(*rank.ending));
-  }
   const std::string why = interrupted_ != 0 ? fmt::format("ended by {}", signal_name(interrupted_))
                           : out_of_time_    ? "ended at its time limit"
                                             : "failed";
   say(fmt::format("the job {} after {:.1f} s; first was rank {} (pid {}): {}{}", why, elapsed(), first.number,
-                  first.process.pid, to_string(*first.ending), others));
+                  first.process.pid, to_string(*first.ending), describe_others(ends(), first.number)));
 }
 
 }  // namespace

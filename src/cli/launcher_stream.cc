@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,21 @@ void write_log(Stream& stream, std::string_view text) {
 }
 
 }  // namespace
+
+Result<Fd> open_pipe(Stream& stream) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return Status::system("cannot make a pipe for a rank's output (ulimit -n?)", errno);
+  stream.fd = Fd(ends[0]);
+  Fd writer(ends[1]);
+  if (::fcntl(stream.fd.get(), F_SETFL, O_NONBLOCK) != 0) return Status::system("cannot set up a pipe", errno);
+  return writer;
+}
+
+bool somebody_writes_to(int fd) {
+  struct stat s{};
+  return ::fstat(fd, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISSOCK(s.st_mode));
+}
 
 Status open_log(Stream& stream, const std::string& directory, int rank, const char* kind) {
   std::error_code error;

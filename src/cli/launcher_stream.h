@@ -20,6 +20,10 @@ struct Stream {
   Duration quiet{};   ///< after which a line's beginning is shown
 };
 
+/// Its pipe; returns the writing end.
+Result<Fd> open_pipe(Stream& stream);
+/// Whether it is a pipe or a socket: a program, or a person behind one, is at its other end.
+bool somebody_writes_to(int fd);
 /// Its log file, DIRECTORY/rank-N.KIND, empty; the directory is made where it is not there.
 Status open_log(Stream& stream, const std::string& directory, int rank, const char* kind);
 /// Pass on what is there: one bufferful, or `all` that a pipe can hold.
