@@ -97,7 +97,7 @@ def stopped_amid(world: Group, after: float) -> list[Any] | None:
         return [type(error).__name__, took, ended(pids[0]), bool((x == 9).all() and (both == 9).all())]
 
 
-@pytest.mark.parametrize("after", [0.05, 0.0612, 0.0734])
+@pytest.mark.parametrize("after", [0.05, *(pytest.param(a, marks=pytest.mark.long) for a in (0.0612, 0.0734))])
 def test_who_was_stopped_writes_to_nobody(after: float) -> None:
     job = launch(stopped_amid, 3, after=after, env=PRIVATE, limit=60)
     assert job.outcomes[1].value is not None, (job.outcomes, job.output)
