@@ -321,8 +321,26 @@ def aarch64(settings: Settings) -> Result:
     return result
 
 
+def torches(settings: Settings) -> Result:
+    """The PyTorch back end's tests on the newest torch: in `make test-long`."""
+    result = Result()
+    if not settings.long:
+        result.skipped += 1
+        result.notes.append("SKIPPED: it takes 5 GB and some minutes; make test-torch VERSION=2.14.1")
+        return result
+    command = ["tools/test_torch.sh", "2.14.1"]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **LONG}, stdout=subprocess.PIPE, text=True, check=False)
+    print(done.stdout, flush=True)
+    if done.returncode == 77:
+        result.skipped += 1
+        result.notes.append(done.stdout.strip().rpartition("\n")[2])
+    else:
+        result.check(done.returncode == 0, " ".join(command))
+    return result
+
+
 STAGES: dict[str, Callable[[Settings], Result]] = {
-    stage.__name__: stage for stage in (layers, style, cpp, python, plans, package, wheel, aarch64, tsan, asan)
+    stage.__name__: stage for stage in (layers, style, cpp, python, torches, plans, package, wheel, aarch64, tsan, asan)
 }
 
 

@@ -27,6 +27,8 @@ class Backend final : public c10d::Backend {
   struct Options final : c10d::Backend::Options {
     explicit Options(std::chrono::milliseconds limit = kBackendDefaultTimeout)
         : c10d::Backend::Options("unisono", limit) {}
+    /// Overrides what torch's Options have from 2.14 on; without it their copy would lose our type.
+    c10::intrusive_ptr<c10d::Backend::Options> clone() const { return c10::make_intrusive<Options>(*this); }
   };
   using Tensors = std::vector<at::Tensor>;
   using Lists = std::vector<Tensors>;
@@ -84,6 +86,9 @@ class Backend final : public c10d::Backend {
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& opts) override;
   WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override;
+  /// Into one tensor of the root's. Overrides what torch has from 2.14 on; its gather_into_tensor comes here, too. What
+  /// the root alone gives wrongly does not abort the group: whoever waits for it hears of it when the root calls something else.
+  WorkPtr gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& opts);
   WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& opts) override;
   // --- exchanges.cc
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,

@@ -197,6 +197,26 @@ Backend::WorkPtr Backend::gather(Lists& outputs, Tensors& inputs, const c10d::Ga
   return launch(std::move(o), opts.asyncOp, opts.timeout);
 }
 
+Backend::WorkPtr Backend::gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& opts) {
+  Operation o(OpType::GATHER, "unisono:gather_single");
+  check_root(opts.rootRank, o.title);
+  check_dense(input, o.title);
+  fill(o, Collective::gather, input, input.numel());
+  o.call.root = static_cast<int>(opts.rootRank);
+  o.inputs = {input};
+  o.read(packed(input));
+  o.outcome.tensors.push_back({output});
+  if (opts.rootRank == rank_) {
+    check_same_type(output, input, o.title);
+    check_writable(output, o.title);
+    TORCH_CHECK(output.numel() == input.numel() * size_, o.title, ": the output has ", output.numel(),
+                " elements and the input ", input.numel(), "; the output must have ", size_,
+                " times as many, a part from each rank. Nothing was sent");
+    o.write(output);
+  }
+  return launch(std::move(o), opts.asyncOp, opts.timeout);
+}
+
 Backend::WorkPtr Backend::scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& opts) {
   Operation o(OpType::SCATTER, "unisono:scatter");
   check_one(outputs.size(), o.title, "outputs");

@@ -93,6 +93,39 @@ def broadcast_and_gathers(dtype: str, async_op: bool) -> None:
             same(whole[r], make(kind, shape, r), "all_gather_into_tensor", kind, shape)
 
 
+def gather_single(async_op: bool) -> None:
+    rank, n = _ranks()
+    for kind in (torch.float32, torch.float8_e5m2, torch.complex64):
+        for shape in ref.SHAPES:
+            for root in range(n):
+                for whole in (make(kind, (n, *shape), 9), make(kind, (*shape, n), 9).movedim(-1, 0)):  # one has strides
+                    into = whole if rank == root else None
+                    mine = make(kind, shape, rank)
+                    _finish(dist.gather_single(mine, into, root, async_op=async_op), async_op)
+                    for r in range(n if rank == root else 0):
+                        got = whole[r].clone(memory_format=torch.contiguous_format)
+                        same(got, make(kind, shape, r), "gather_single", kind, shape, root)
+    if async_op:
+        whole = torch.zeros(2 * n)
+        future = dist.gather_single(torch.full((2,), rank + 1.0), whole, 1, async_op=True).get_future()
+        assert torch.equal(future.wait()[0], torch.arange(1.0, n + 1).repeat_interleave(2)) or rank != 1
+
+
+def gather_single_of_the_wrong_size() -> tuple[str, str]:
+    """Of the root's output: it alone knows, until it calls something else."""
+    rank, n = _ranks()
+    group = dist.new_group(list(range(n)))
+    told = []
+    calls = [lambda: dist.gather_single(torch.ones(3), torch.zeros(4) if rank == 0 else None, 0, group=group)]
+    for call in [*calls, lambda: dist.barrier(group)]:
+        try:
+            call()
+            told.append("nothing was raised")
+        except RuntimeError as error:
+            told.append(str(error))
+    return told[0], told[1]
+
+
 def all_to_all(dtype: str, async_op: bool) -> None:
     rank, n = _ranks()
     kind = _dtype(dtype)

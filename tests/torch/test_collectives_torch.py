@@ -38,6 +38,22 @@ def test_movements(ranks: World, case: object, dtype: str, async_op: bool) -> No
     ranks.run(case, dtype=dtype, async_op=async_op)  # type: ignore[arg-type]
 
 
+NEW = pytest.mark.skipif(not hasattr(torch.distributed, "gather_single"), reason="this torch has no gather_single")
+
+
+@NEW
+@BOTH
+def test_gather_single(ranks: World, async_op: bool) -> None:
+    ranks.run(cases.gather_single, async_op=async_op)
+
+
+@NEW
+def test_gather_single_of_the_wrong_size_is_refused_by_the_root(ranks: World) -> None:
+    root, *others = ranks.run(cases.gather_single_of_the_wrong_size)
+    assert "must have 3 times as many" in root[0]
+    assert all("gather" in told[0] and "barrier" in told[0] for told in [root[1:], *others]), (root, others)
+
+
 @BOTH
 def test_strides_do_not_matter(ranks: World, async_op: bool) -> None:
     ranks.run(cases.strided, async_op=async_op)

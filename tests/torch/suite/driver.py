@@ -62,7 +62,7 @@ def stand_in_for_gloo() -> None:
     class ProcessGroupGloo(metaclass=Meta):
         """What torch calls in place of the constructor."""
 
-        def __new__(cls, store: Any, rank: int, size: int, timeout: Any = None, options: Any = None) -> Any:
+        def __new__(cls, store: Any, rank: int, size: int, timeout: Any = None, options: Any = None, **_: Any) -> Any:
             """A group of unisono. Here the default group comes without its name, and others without their members."""
             chosen = module.Options(timeout) if timeout is not None else module.Options()
             return module.Backend(_create.worlds(), store, rank, size, chosen)
