@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/run_report.h"
+
 namespace unisono {
 
 Error::~Error() = default;
@@ -39,6 +41,17 @@ Status Status::rank_failure(std::string message, int rank, std::string host, std
   d.code = Code::rank_failure;
   d.message = std::move(message);
   d.rank = rank;
+  d.host = std::move(host);
+  d.pid = pid;
+  Status s;
+  s.detail_ = std::make_shared<const Detail>(std::move(d));
+  return s;
+}
+
+Status Status::aborted(std::string message, std::string host, std::int64_t pid) {
+  Detail d;
+  d.code = Code::aborted;
+  d.message = std::move(message);
   d.host = std::move(host);
   d.pid = pid;
   Status s;
@@ -100,6 +113,7 @@ void throw_status(const Status& s) {
     case Code::invalid_argument:
       throw InvalidArgument(s.message());
     case Code::rank_failure:
+      report_to_run(s.pid(), s.host());
       throw RankFailure(s.message(), s.rank(), s.host(), s.pid());
     case Code::mismatch:
       throw Mismatch(s.message(), s.rank(), s.other());
@@ -110,6 +124,7 @@ void throw_status(const Status& s) {
     case Code::authentication:
       throw AuthenticationError(s.message());
     case Code::aborted:
+      if (s.pid() > 0) report_to_run(s.pid(), s.host());
       throw Aborted(s.message());
     case Code::internal:
       throw Error("unisono bug, please report: " + s.message());

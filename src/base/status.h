@@ -33,7 +33,8 @@ class [[nodiscard]] Status {
   static Status invalid(std::string message) { return {Code::invalid_argument, std::move(message)}; }
   static Status internal(std::string message) { return {Code::internal, std::move(message)}; }
   static Status authentication(std::string message) { return {Code::authentication, std::move(message)}; }
-  static Status aborted(std::string message) { return {Code::aborted, std::move(message)}; }
+  /// By that process, where one is known.
+  static Status aborted(std::string message, std::string host = {}, std::int64_t pid = 0);
   /// `message` is followed by the text of `error_number` when that is not 0.
   static Status system(std::string message, int error_number);
   static Status rank_failure(std::string message, int rank, std::string host, std::int64_t pid);

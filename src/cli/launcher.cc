@@ -50,11 +50,12 @@ int Launcher::run_job() {
   }
   loop();
   finish();
+  find_cause();
   summarise();
   if (out_of_time_) return kTimeLimitStatus;
   if (out().closed()) return 128 + SIGPIPE;
   if (first_failure_ != nullptr && interrupted_first_) return 128 + SIGINT;
-  return first_failure_ != nullptr ? first_failure_->ending->exit_status() : 0;
+  return cause_ != nullptr ? cause_->ending->exit_status() : 0;
 }
 
 Status Launcher::prepare() {
@@ -80,6 +81,9 @@ Status Launcher::prepare() {
   setup_.inherited = secret_.get();
   setup_.signal_mask = signals_.before();
   setup_.open_files = file_limit_.before();
+  UNISONO_TRY(reports_.open());
+  job_.reports = reports_.name();
+  UNISONO_TRY(watch(reports_.fd(), Source::reports, 0));
   return watch(signals_.fd(), Source::signals, 0);
 }
 

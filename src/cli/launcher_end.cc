@@ -61,13 +61,14 @@ void Launcher::flush() {
 }
 
 void Launcher::summarise() {
-  if (first_failure_ == nullptr || out().closed()) return;
-  const Rank& first = *first_failure_;
+  if (cause_ == nullptr || out().closed()) return;
+  const Rank& first = *cause_;
   const std::string why = interrupted_ != 0 ? fmt::format("ended by {}", signal_name(interrupted_))
                           : out_of_time_    ? "ended at its time limit"
                                             : "failed";
-  say(fmt::format("the job {} after {:.1f} s; first was rank {} (pid {}): {}{}", why, elapsed(), first.number,
-                  first.process.pid, to_string(*first.ending), describe_others(ends(), first.number)));
+  say(fmt::format("the job {} after {:.1f} s; first was rank {} (pid {}): {}{}{}", why, elapsed(), first.number,
+                  first.process.pid, to_string(*first.ending), describe_culprits(ends(), first.number),
+                  describe_others(ends(), first.number)));
 }
 
 }  // namespace unisono::cli::launcher

@@ -190,6 +190,7 @@ std::vector<std::string> environment_of_rank(const LaunchOptions& options, const
       {"UNISONO_LOCAL_SIZE", std::to_string(options.ranks)},
       {"UNISONO_INIT_METHOD", (job.store.is_unix() ? "" : "tcp://") + to_string(job.store)},
       {"UNISONO_JOB", job.name},
+      {"UNISONO_RUN_SOCKET", job.reports},
       {"UNISONO_SECRET_FD", std::to_string(secret_fd)}};
   for (const auto& [name, value] : ours) variables[name] = value;
   // For ranks whose wrapper closes the descriptor, wherever they go.

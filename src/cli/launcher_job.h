@@ -19,6 +19,7 @@
 #include "cli/launcher_guard.h"
 #include "cli/launcher_output.h"
 #include "cli/launcher_process.h"
+#include "cli/launcher_reports.h"
 #include "cli/launcher_scope.h"
 #include "cli/launcher_stream.h"
 #include "cli/launcher_terminal.h"
@@ -38,10 +39,12 @@ struct Rank {
   Process process;
   Stream output, error;
   std::optional<Ending> ending;
+  bool ended_by_us = false;
+  std::vector<Culprit> culprits;
 };
 
 /// What an epoll event is about.
-enum class Source : std::uint8_t { signals, exit, output, error };
+enum class Source : std::uint8_t { signals, reports, exit, output, error };
 inline std::uint64_t tag(Source source, std::size_t rank) { return (rank << 8) | static_cast<std::uint64_t>(source); }
 
 class Launcher {
@@ -66,6 +69,8 @@ class Launcher {
   }
   void on_signal();
   void on_exit(Rank& rank);
+  void take_reports();
+  void find_cause();
   TimePoint show_what_waits();
   void on_lost_output();
   void on_deadline();
@@ -84,7 +89,8 @@ class Launcher {
   void suspend();
   std::vector<RankEnd> ends() const {
     std::vector<RankEnd> result;
-    for (const Rank& rank : ranks_) result.push_back({rank.number, rank.process.pid, rank.ending});
+    for (const Rank& rank : ranks_)
+      result.push_back({rank.number, rank.process.pid, rank.ending, rank.ended_by_us, rank.culprits});
     return result;
   }
   double elapsed() const { return seconds(now() - start_); }
@@ -104,6 +110,7 @@ class Launcher {
   std::optional<Guard> guard_;
   Job job_;
   std::unique_ptr<rendezvous::StoreServer> store_;
+  Reports reports_;
   Fd secret_, null_;
   Fd epoll_;                       // signals, and the ends of ranks
   Fd output_epoll_, error_epoll_;  // the ranks' streams
@@ -113,9 +120,9 @@ class Launcher {
   TimePoint start_ = now();
   Phase phase_ = Phase::running;
   TimePoint deadline_ = TimePoint::max();  // of the phase
-  const Rank* first_failure_ = nullptr;
-  double failed_after_ = 0;
-  int interrupted_ = 0;             // by this signal
+  const Rank* first_failure_ = nullptr;    // that was seen
+  const Rank* cause_ = nullptr;            // of it, once it is known
+  int interrupted_ = 0;                    // by this signal
   bool interrupted_first_ = false;  // by Ctrl-C, before any rank failed: what ranks say of it does not matter then
   bool out_of_time_ = false;
 };

@@ -55,6 +55,9 @@ void Launcher::loop() {
         case Source::signals:
           on_signal();
           break;
+        case Source::reports:
+          take_reports();
+          break;
         case Source::output:
           drain(rank.output, now(), false);
           break;
@@ -142,19 +145,39 @@ void Launcher::on_exit(Rank& rank) {
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, rank.process.pidfd.get(), nullptr);  // it stays readable
   drain(rank.output, now(), true);  // what it said last comes before what we say of it
   drain(rank.error, now(), true);
-  if (rank.ending->ok() || first_failure_ != nullptr) return;
-  first_failure_ = &rank;
-  failed_after_ = elapsed();
-  if (phase_ != Phase::running) return;  // it was told to end
+  take_reports();  // and what its errors named, before we judge its end
+  rank.ended_by_us = rank.ending->by_signal && phase_ >= Phase::terminating;
+  if (!rank.ending->ok() && first_failure_ == nullptr) {
+    first_failure_ = &rank;
+    if (phase_ == Phase::running) end_soon(o_.grace);
+  }
+  find_cause();
+}
+
+void Launcher::take_reports() {
+  for (const Report& report : reports_.read()) {
+    const int local = report.rank - o_.node_rank * o_.ranks;
+    if (local < 0 || local >= o_.ranks) continue;
+    auto& culprits = ranks_[static_cast<std::size_t>(local)].culprits;
+    if (report.culprit.rank != report.rank && std::ranges::find(culprits, report.culprit) == culprits.end())
+      culprits.push_back(report.culprit);
+  }
+}
+
+/// A rank that fails makes others fail, and one of those may be the first to end: ask whom their errors name.
+void Launcher::find_cause() {
+  if (first_failure_ == nullptr || cause_ != nullptr) return;
+  const auto number = first_in_cause(ends(), first_failure_->number);
+  if (!number) return;
+  cause_ = &ranks_[static_cast<std::size_t>(*number - o_.node_rank * o_.ranks)];
   const std::size_t others = running();
-  if (others == 0) return;  // the summary comes at once
-  std::string text = fmt::format("rank {} (pid {}) failed after {:.1f} s: {}", rank.number, rank.process.pid,
-                                 failed_after_, to_string(*rank.ending));
-  if (rank.ending->by_signal && rank.ending->status == SIGKILL) text += " (out of memory? `dmesg` tells)";
-  text += fmt::format("; the other {} {:.1f} s to say what they saw",
+  if (others == 0 || phase_ > Phase::grace || interrupted_ != 0 || out().closed()) return;  // the summary tells
+  std::string text = fmt::format("rank {} (pid {}) failed after {:.1f} s: {}", cause_->number, cause_->process.pid,
+                                 elapsed(), to_string(*cause_->ending));
+  if (cause_->ending->by_signal && cause_->ending->status == SIGKILL) text += " (out of memory? `dmesg` tells)";
+  text += fmt::format("{}; the other {} {:.1f} s to say what they saw", describe_culprits(ends(), cause_->number),
                       others == 1 ? "rank has" : fmt::format("{} ranks have", others), seconds(o_.grace));
   say(text);
-  end_soon(o_.grace);
 }
 
 /// The reader of our output has gone, as with `| head`.

@@ -42,7 +42,7 @@ Result<AbortRecord> AbortRecord::decode(std::span<const std::byte> bytes) {
         record.status = Status::timeout(message, j.at("missing").get<std::vector<int>>());
         break;
       case Code::aborted:
-        record.status = Status::aborted(message);
+        record.status = Status::aborted(message, j.at("host").get<std::string>(), j.at("pid").get<std::int64_t>());
         break;
       default:
         record.status = Status::system(message, 0);

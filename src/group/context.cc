@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "base/run_report.h"
 #include "group/context_impl.h"
 #include "group/home_node.h"
 #include "group/registration.h"
@@ -62,6 +63,7 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
       threads(h != nullptr),
       hub(std::move(h)),
       poller(transport::make_epoll_poller()) {
+  report_to_run();
   throw_status(check_settings(config));
   const auto secret = value_or_throw(rendezvous::Secret::parse(config.secret));
   handshake = rendezvous::make_handshake_factory(self, config.job, secret);

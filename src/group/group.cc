@@ -318,7 +318,12 @@ Status GroupImpl::look_for_the_gone(const std::vector<int>& waiting) const {
   return {};
 }
 
-void GroupImpl::fail(const Status& status) { parts_.context->messenger->fail_group(parts_.id, status, true); }
+void GroupImpl::fail(const Status& status) {
+  const Member& me = parts_.members[rank()];
+  const bool ours = status.code() == Code::aborted && status.pid() == 0;
+  parts_.context->messenger->fail_group(parts_.id, ours ? Status::aborted(status.message(), me.host, me.pid) : status,
+                                        true);
+}
 
 void GroupImpl::abort(const std::string& reason) {
   check_process();
