@@ -268,6 +268,9 @@ def python(settings: Settings) -> Result:
         "pytest",
         "-q",
         "--durations=25",
+        "-n",  # tests wait much; files side by side, for what is in one shares its ranks
+        str(min(settings.jobs, 2)),
+        "--dist=loadfile",
         f"--junitxml={report}",
         *selection,
         "tests",
@@ -287,10 +290,11 @@ def package(_: Settings) -> Result:
     return result
 
 
-def plans(_: Settings) -> Result:
-    """The verifier proves every algorithm at every size and root."""
+def plans(settings: Settings) -> Result:
+    """The verifier proves every algorithm at every root, for 1 to 33 and 64 ranks (long: 127 and 128)."""
     result = Result()
-    result.check(run(VENV_BIN / "unisono", "plan", "--verify-all"), "unisono plan --verify-all")
+    most = [] if settings.long else ["--max", "64"]
+    result.check(run(VENV_BIN / "unisono", "plan", "--verify-all", *most), "unisono plan --verify-all")
     return result
 
 
