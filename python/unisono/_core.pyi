@@ -307,6 +307,43 @@ def make_file_store(path: str) -> Store:
 def make_prefix_store(prefix: str, inner: Store) -> Store:
     """All keys of `inner` under `prefix` + "/"."""
 
+def settings_from_env() -> Config:
+    """
+    The settings of the environment and its secret, without rank, size and place to meet, whatever a launcher says: for
+    programs that know those. Raises InvalidArgument naming the variable.
+    """
+
+def make_foreign_store(store: object, description: str) -> Store:
+    """
+    A store of another library: an object with torch.distributed.Store's methods set, get, add, compare_set, check,
+    wait and delete_key. Any thread may use it; every call takes Python's lock. description: for error messages.
+    """
+
+def agree_on_secret(
+    store: Store,
+    rank: int,
+    size: int,
+    *,
+    timeout: float | datetime.timedelta | None = None,
+    one_host: bool = False,
+    strict: bool = False,
+    allow_insecure: bool = False,
+) -> str:
+    """
+    A new job secret, in hexadecimal digits, the same on all ranks; every rank calls it once for one store.
+
+    On one host it travels over a unix socket to processes of this user alone; between hosts through the store, with a
+    warning. one_host: that all ranks are on this host is known from elsewhere, and a rank that says otherwise is
+    refused. strict: several hosts are an error. allow_insecure: they need no warning.
+    Blocks until all ranks have called (5 minutes by default). Raises Timeout naming those that have not,
+    InvalidArgument for what the terms forbid, AuthenticationError when somebody else answers.
+    """
+
+def decline_secret(store: Store, rank: int, size: int, reason: str) -> None:
+    """
+    In place of agree_on_secret(), by a rank that cannot go on: the others' calls raise InvalidArgument with `reason`.
+    """
+
 class Work:
     """
     An operation in flight, from async_op=True, isend or irecv. It keeps the arrays alive until it is done, also
@@ -743,7 +780,8 @@ class Group:
 
         Blocks until it is there. x may be longer than the message: what lies behind it is left alone. Returns who
         sent, with which tag, how many bytes. Raises InvalidArgument (src is this rank or no rank; the message is
-        longer than x), RankFailure, Timeout, Aborted.
+        longer than x), RankFailure, Timeout, Aborted. An exception from a signal handler (Ctrl-C) leaves the group
+        usable where nothing had come; its note (Python 3.11) says whether that is so.
         """
 
     def isend(self, x: Array, dst: int, tag: int = 0, *, timeout: Seconds = None) -> Work:

@@ -42,7 +42,7 @@ def tasks(pipe: Connection) -> Iterator[tuple[Callable[..., Any], dict[str, Any]
 class World:
     """`world.run(function, ...)`: what the function returned on each rank."""
 
-    def __init__(self, backend: str, size: int, folder: Path) -> None:
+    def __init__(self, backend: str, size: int, folder: Path, env: dict[str, str] | None = None) -> None:
         self.backend, self.size = backend, size
         context = fork_server.context({})
         pairs = [context.Pipe() for _ in range(size)]
@@ -50,7 +50,7 @@ class World:
         store = str(folder / "store")
         self._processes = [
             context.Process(
-                target=serve, args=(theirs, fork_server.environment(), backend, rank, size, store), daemon=True
+                target=serve, args=(theirs, fork_server.environment(env), backend, rank, size, store), daemon=True
             )
             for rank, (_, theirs) in enumerate(pairs)
         ]

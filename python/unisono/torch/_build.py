@@ -170,11 +170,16 @@ def cached(ground: Ground | None = None) -> Path:
     version = importlib.metadata.version("torch")
     folder = cache_folder() / f"torch-{version}-{fingerprint(ground)}"
     output = folder / "_backend.so"
+    failure = folder / "failure"
     if output.exists():
         return output
+    compiler()  # before a folder is made, and a lock taken
+    began = time.time()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder / "lock"):
+            if failure.exists() and failure.stat().st_mtime >= began:  # another rank has just tried, in our place
+                raise ImportError(failure.read_text())
             if not output.exists():
                 print(
                     f"unisono: compiling the PyTorch back end for torch {version}, once for this user, into {folder} "
@@ -183,7 +188,11 @@ def cached(ground: Ground | None = None) -> Path:
                     flush=True,
                 )
                 start = time.monotonic()
-                build(ground, output, len(os.sched_getaffinity(0)))
+                try:
+                    build(ground, output, len(os.sched_getaffinity(0)))
+                except ImportError as error:
+                    failure.write_text(str(error))
+                    raise
                 print(f"unisono: compiled in {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     except OSError as error:
         raise ImportError(

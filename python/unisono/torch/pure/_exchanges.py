@@ -1,0 +1,97 @@
+"""all_to_all, barrier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from unisono.torch.pure._calls import Calls, Tensors, counts_of, landed, landing_for
+from unisono.torch.pure._errors import translating
+from unisono.torch.pure._tensors import check, check_same_type, check_writable, flat, joined, packed
+from unisono.torch.pure._work import PythonWork
+
+
+class Exchanges(Calls):
+    """Each checks its arguments before anything is sent."""
+
+    def all_to_all_single(
+        self, output: torch.Tensor, source: torch.Tensor, output_splits: Any, input_splits: Any, opts: Any = None
+    ) -> PythonWork:
+        """Torch's, also called alltoall_base: rows of dimension 0."""
+        title, opts = "unisono:all_to_all", opts or dist.AllToAllOptions()
+        check_same_type([output], source, title)
+        sent = self._rows(input_splits, source, "input", title)
+        got = self._rows(output_splits, output, "output", title)
+        check_writable(output, title)
+        if not input_splits and not output_splits:
+            equal = source.numel() == output.numel()
+            check(
+                equal,
+                *(title, ": without split sizes input (", source.numel(), " elements) and output (", output.numel()),
+                ") must have equal sizes",
+            )
+            sent = got = []
+        return self._all_to_all([output], packed(source), sent, got, opts, title)
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> PythonWork:
+        """Torch's: one tensor for each rank."""
+        title, opts = "unisono:all_to_all", opts or dist.AllToAllOptions()
+        for tensors in (inputs, outputs):
+            n = len(tensors)
+            check(
+                n == self._size, title, ": a list has ", n, " tensors; ", self._size, " are needed, one for each rank"
+            )
+        check_same_type(inputs, inputs[0], title)
+        check_same_type(outputs, inputs[0], title)
+        for out in outputs:
+            check_writable(out, title)
+        sent, got = ([t.numel() for t in tensors] for tensors in (inputs, outputs))
+        return self._all_to_all(outputs, joined(inputs), sent, got, opts, title)
+
+    def _all_to_all(
+        self, outs: Tensors, whole: torch.Tensor, sent: list[int], got: list[int], opts: Any, title: str
+    ) -> PythonWork:
+        more: dict[str, Any] = {}
+        if sent or got:
+            a, b = sent[self._rank], got[self._rank]
+            check(a == b, title, ": rank ", self._rank, " sends ", a, " elements to itself but expects ", b)
+            more = {**counts_of(whole, sent, always=True)}
+            more["output_counts"] = counts_of(whole, got, always=True)["counts"]
+        source, landing = flat(whole), landing_for(outs)
+        memory = flat(landing)
+        plan = self._plan(title, lambda **o: self._group.all_to_all(source, memory, **more, **o), outs)
+        return self._launch(landed(plan, outs, landing), opts)
+
+    def _rows(self, splits: Any, t: torch.Tensor, side: str, title: str) -> list[int]:
+        rows = t.numel() if t.dim() == 0 else t.size(0)
+        row = t.numel() // rows if rows else 0
+        if not splits:
+            good = rows % self._size == 0
+            where = f"dimension 0 of the {side} has {rows} rows, which {self._size} ranks cannot share equally"
+            check(good, title, ": ", where, "; give split sizes")
+            return [rows // self._size * row] * self._size
+        number = len(splits)
+        check(
+            number == self._size,
+            *(title, ": ", number, " ", side, " split sizes; ", self._size, " are needed, one for each rank"),
+        )
+        for n in splits:
+            check(n >= 0, title, ": an ", side, " split size is ", n)
+        total = sum(splits)
+        where = f"but dimension 0 of the {side} has {rows} rows"
+        check(total == rows, title, ": the ", side, " split sizes add up to ", total, ", ", where)
+        return [n * row for n in splits]
+
+    def barrier(self, opts: Any = None) -> PythonWork:
+        """Behind all that was enqueued before it: collectives of a group run one after the other."""
+        opts = opts or dist.BarrierOptions()
+        plan = self._plan("unisono:barrier", lambda **o: self._group.barrier(**o), [])
+        if not opts.asyncOp:
+            return self._launch(plan, opts)
+        plan.finish = self.settle_landings
+        with translating(plan.what, self._health):
+            return PythonWork(plan, plan.run(timeout=self._limit(opts.timeout), async_op=True))

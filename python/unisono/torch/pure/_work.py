@@ -1,0 +1,192 @@
+"""torch's Work over unisono's, in Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from unisono import _core, errors
+from unisono.torch.pure._errors import Health, translated, translating
+
+
+@dataclass
+class Outcome:
+    """What a future holds: `value()` makes it, in ProcessGroupNCCL's forms; `tensors` are the results one by one."""
+
+    tensors: list[torch.Tensor]
+    value: Callable[[], Any]
+
+
+@dataclass
+class Plan:
+    """A call of c10d, ready to run: what it is called in errors, what unisono runs, what is left to do afterwards."""
+
+    what: str
+    run: Callable[..., Any]
+    outcome: Outcome
+    health: Health
+    finish: Callable[[], None] | None = None
+
+
+class PythonWork(dist.Work):
+    """An operation that is done, or in flight. Any thread."""
+
+    def __init__(self, plan: Plan, work: _core.Work | None) -> None:
+        super().__init__()
+        self._plan, self._work = plan, work
+        self._lock = threading.Lock()
+        self._settled = work is None
+        self._result = 0
+        # Results are copied, and callbacks run, in the mode of the thread that called.
+        self._inference, self._grad = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+        self._error: BaseException | None = None
+        self._future: Any = None
+        self._watcher: threading.Thread | None = None
+        if work is not None and plan.finish is not None:
+            self._watch()
+
+    def settle(self) -> bool:
+        """Whether the results are in the user's tensors, or the error is known. Does not wait for other ranks."""
+        if self._settled:
+            return True
+        assert self._work is not None
+        if not self._work.done():
+            return False
+        with self._lock:
+            if self._settled:
+                return True
+            try:
+                error = self._work.error()
+                self._plan.health.note(error)
+                self._result = 0 if error is None else 1 if isinstance(error, errors.Timeout) else 2
+                self._error = translated(error, self._plan.what) if error is not None else None
+                if error is None and self._plan.finish is not None:
+                    self._plan.finish()
+            except Exception as error:
+                self._error = error
+            self._plan.finish = None
+            self._settled = True
+        return True
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Block until it is done; with a time-out raise DistBackendError when that passes, and it goes on."""
+        limit = timeout.total_seconds() if timeout > timedelta(0) else None
+        if not self._settled:
+            assert self._work is not None
+            try:
+                self._work.wait(limit)
+            except errors.Timeout:
+                if not self._work.done():
+                    raise dist.DistBackendError(
+                        f"{self._plan.what}: timeout : wait() gave up after {1000 * timeout.total_seconds():.0f} ms;"
+                        " the operation goes on: wait again, or abort the group"
+                    ) from None
+            except errors.Error:
+                pass  # settle() has it
+            self.settle()
+        if self._error is not None:
+            raise self._error
+        if self._future is not None and threading.current_thread() is not self._watcher:
+            self._future.wait()  # who has waited for the work finds its future completed
+        return True
+
+    def is_completed(self) -> bool:
+        """Done, well or not."""
+        return self.settle()
+
+    def is_success(self) -> bool:
+        """Done, and well."""
+        return self.settle() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """What went wrong, when it is done."""
+        return self._error if self.settle() else None
+
+    def result(self) -> list[torch.Tensor]:
+        """The result's tensors."""
+        if not self.settle():
+            raise RuntimeError("unisono: result() of an operation that is not done; wait() first")
+        return self._plan.outcome.tensors
+
+    def source_rank(self) -> int:
+        """Who sent, for a receive that is done; otherwise -1."""
+        if self._work is None or not self.settle() or self._error is not None:
+            return -1
+        with translating(self._plan.what):
+            return int(self._work.received().source)
+
+    _source_rank = source_rank
+
+    def synchronize(self) -> None:
+        """Nothing to do for CPU memory."""
+
+    def abort(self) -> None:
+        """Not one operation alone, for the other ranks take part in it."""
+        raise RuntimeError(
+            "unisono: one operation cannot be aborted alone, for the other ranks take part in it; abort its group: "
+            "torch.distributed.distributed_c10d._abort_process_group(group)"
+        )
+
+    def get_future(self) -> Any:
+        """As ProcessGroupNCCL's; a failure is a RuntimeError with the text, as torch makes of what Python raises."""
+        done = self.settle()
+        with self._lock:
+            if self._future is None:
+                self._promise: Any = torch.futures.Future()
+                # Torch's C++ users, DDP among them, see an error only where a callback raised it.
+                self._future = self._promise.then(lambda _: self._value())
+        if done:
+            self._complete()
+        else:
+            self._watch()
+        return self._future
+
+    def get_future_result(self) -> Any:
+        """c10d's WorkResult: 0 when it went well, 1 for a time-out, 2 for another failure."""
+        result: Any = torch.futures.Future()
+
+        def told(future: Any) -> None:
+            result.set_result(self._result)
+
+        self.get_future().add_done_callback(told)
+        return result
+
+    def _value(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._plan.outcome.value()
+
+    def _complete(self) -> None:
+        with self._lock:
+            promise = self._promise if self._future is not None and not self._promise.done() else None
+            if promise is not None and not getattr(self, "_told", False):
+                self._told = True
+            else:
+                promise = None
+        if promise is not None:
+            with torch.inference_mode(self._inference), torch.set_grad_enabled(self._grad):
+                promise.set_result(None)  # callbacks run here
+
+    def _watch(self) -> None:
+        """Have settle(), and the future's completion, run in a thread of their own: they must hold nobody up."""
+        with self._lock:
+            if self._watcher is not None:
+                return
+            self._watcher = threading.Thread(target=self._wait_and_complete, name="unisono-work", daemon=True)
+        self._watcher.start()
+
+    def _wait_and_complete(self) -> None:
+        assert self._work is not None
+        try:
+            self._work.wait()
+        except errors.Error:
+            pass
+        finally:
+            self.settle()
+            self._complete()

@@ -1,0 +1,86 @@
+"""What the groups of one process share. Python's side of bindings/torch/world.h."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from unisono import _core, errors
+from unisono.torch.pure._store import RememberingStore
+
+if TYPE_CHECKING:
+    from unisono.torch.pure._group import PythonGroup
+
+
+class Worlds:
+    """The default group's context, for the groups within it; and all groups, to leave them. One a process."""
+
+    def __init__(self) -> None:
+        self._current: tuple[_core.Context, int] | None = None
+        self._groups: weakref.WeakSet[PythonGroup] = weakref.WeakSet()
+
+    def context(self, store: RememberingStore, rank: int, size: int, global_rank: int, seconds: float) -> _core.Context:
+        """The default group's; a new one when there is none. global_rank is `rank` in the job's numbering."""
+        if self._current is not None and self._current[1] == os.getpid():
+            return self._current[0]
+        return _make(store, rank, size, global_rank, seconds)
+
+    def found(self, store: RememberingStore, rank: int, size: int, seconds: float) -> _core.Context:
+        """A new context for the default group. Blocks until all ranks have come."""
+        made = _make(store, rank, size, rank, seconds)
+        self._current = (made, os.getpid())
+        return made
+
+    def retire(self) -> None:
+        """The default group was destroyed: later groups do not belong to it."""
+        self._current = None
+
+    def enlist(self, group: PythonGroup) -> None:
+        """Remember a group for leave()."""
+        self._groups.add(group)
+
+    def groups(self) -> list[PythonGroup]:
+        """Those that still exist."""
+        return list(self._groups)
+
+    def flight_record(self) -> dict[str, Any]:
+        """Not here: it is kept by the C++ part."""
+        raise NotImplementedError(
+            "the flight record is kept by the compiled back end, and this process uses the one in Python: install a "
+            "C++ compiler (apt-get install g++), and run: python -m unisono.torch._build"
+        )
+
+    def forked(self) -> None:
+        """Called after a fork, in the parent: nothing to do, unisono sees to its memory itself."""
+
+    def leave(self, reason: str | None) -> None:
+        """The process ends without having destroyed its groups: the others get what is on its way, or the reason."""
+        for group in self.groups():
+            with contextlib.suppress(errors.Error):
+                group.leave(reason)
+
+
+def _make(store: RememberingStore, rank: int, size: int, global_rank: int, seconds: float) -> _core.Context:
+    try:
+        config = _core.settings_from_env()
+    except errors.Error as error:
+        _core.decline_secret(store.ours, rank, size, str(error))
+        raise
+    config.rank, config.size = global_rank, size
+    config.timeout = seconds
+    config.init_timeout = min(config.init_timeout, seconds)
+    if not config.secret:
+        everybody = os.environ.get("WORLD_SIZE")
+        one_host = store.on_this_host() or (everybody is not None and os.environ.get("LOCAL_WORLD_SIZE") == everybody)
+        config.secret = _core.agree_on_secret(
+            store.ours,
+            rank,
+            size,
+            timeout=config.init_timeout,
+            one_host=one_host,
+            strict=config.strict,
+            allow_insecure=config.allow_insecure,
+        )
+    return _core.Context(config)
