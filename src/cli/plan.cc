@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/cores.h"
 #include "cli/plan_explain.h"
 #include "cli/plan_options.h"
 #include "plan/draw.h"
@@ -32,6 +33,7 @@ constexpr std::string_view kPlanExamples = R"(Examples:
   unisono plan all_reduce -n 512 --simulate hdr+torus:8x8x8 --algorithm ring
   unisono plan all_reduce -n 128 --simulate numa:2x64 --algorithm all --sizes 64K,64M
   unisono plan --explain all_reduce -n 4 --bytes 1M            what would run, and why
+  unisono plan --explain all_reduce -n 4 --bytes 1M --cores 2  the same where four ranks share two cores
 )";
 
 plan::Question question_of(const PlanOptions& o) {
@@ -52,20 +54,40 @@ plan::Question question_of(const PlanOptions& o) {
 
 // ---- unisono plan --list
 
-int list_algorithms() {
+plan::Cost listed_cost(const plan::Algorithm& a) {
   const std::vector<std::int32_t> two{0, 0, 0, 0, 1, 1, 1, 1};
-  const auto cost_of = [&](const plan::Algorithm& a) {
-    plan::Shape shape{8};
-    if (a.place == plan::Place::several_hosts) shape.hosts = two;
-    if (a.place == plan::Place::several_nodes) shape.nodes = two;
-    return a.cost(shape);
-  };
+  plan::Shape shape{8};
+  if (a.place == plan::Place::several_hosts) shape.hosts = two;
+  if (a.place == plan::Place::several_nodes) shape.nodes = two;
+  return a.cost(shape);
+}
+
+int list_as_json() {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const plan::Algorithm& a : plan::algorithms()) {
+    const plan::Cost c = listed_cost(a);
+    nlohmann::ordered_json steps;
+    if (c.steps != plan::Cost::kNotCounted) steps = c.steps;
+    list.push_back({{"collective", name_of(a.collective)},
+                    {"algorithm", a.name},
+                    {"place", place_name(a.place)},
+                    {"steps", steps},
+                    {"volume", c.volume},
+                    {"summary", a.summary},
+                    {"source", a.source}});
+  }
+  fmt::print("{}\n", list.dump());
+  return 0;
+}
+
+int list_algorithms(bool json) {
+  if (json) return list_as_json();
   std::size_t name = 0;
   for (const plan::Algorithm& a : plan::algorithms()) name = std::max(name, a.name.size());
   fmt::print("{:<15} {:<{}}  {:<14} {:>6} {:>6}  {}\n", "collective", "algorithm", name, "place", "steps", "bytes",
              "what it does (source)");
   for (const plan::Algorithm& a : plan::algorithms()) {
-    const plan::Cost c = cost_of(a);
+    const plan::Cost c = listed_cost(a);
     fmt::print("{:<15} {:<{}}  {:<14} {:>6} {:>6.4g}  {} ({})\n", name_of(a.collective), a.name, name,
                place_name(a.place), c.steps == plan::Cost::kNotCounted ? "-" : std::to_string(c.steps), c.volume,
                a.summary, a.source);
@@ -80,30 +102,44 @@ int list_algorithms() {
 
 // ---- unisono plan --explain
 
-int explain(const PlanOptions& o) {
+ExplainRequest request_of(const PlanOptions& o) {
   check_group(o);
-  const Status said = explain_choice({question_of(o), hosts_of(o), nodes_of(o), o.root, Config::settings_from_env()});
-  if (!said.ok()) throw UsageError(said.message());
+  if (o.cores < 0) throw UsageError(fmt::format("--cores {}: at least 1", o.cores));
+  const int cores = o.cores > 0 ? o.cores : usable_cores();
+  return {question_of(o), hosts_of(o), nodes_of(o), o.root, cores, Config::settings_from_env()};
+}
+
+int explain(const PlanOptions& o) {
+  const ExplainRequest request = request_of(o);
+  const auto said = explain_choice(request);
+  if (!said) throw UsageError(said.status().message());
+  o.json ? print_json(*said) : print_text(*said, request);
   return 0;
 }
 
 // ---- one algorithm: text, JSON, drawing, proof
 
 const plan::Algorithm& algorithm_of(const PlanOptions& o) {
-  if (o.algorithm.empty()) {
-    const plan::Choice choice = selector().explain(question_of(o));
-    fmt::print(stderr, "unisono: no --algorithm given, showing {}: {}\n", choice.algorithm->name, choice.reason);
-    return *choice.algorithm;
-  }
-  return named_algorithm(o);
+  if (!o.algorithm.empty()) return named_algorithm(o);
+  const ExplainRequest request = request_of(o);
+  const auto said = explain_choice(request);
+  if (!said) throw UsageError(said.status().message());
+  fmt::print(stderr, "unisono: no --algorithm given, showing {}: {}\n", said->choice.algorithm->name,
+             said->choice.reason);
+  return *said->choice.algorithm;
 }
 
 int show(const PlanOptions& o) {
   check_group(o);
   const plan::Algorithm& algorithm = algorithm_of(o);
-  if (o.verify) return prove(algorithm, o);
   if (!o.draw.empty() && o.ranks > plan::kMostRanksToDraw) {
     throw UsageError(fmt::format("a drawing of {} ranks cannot be read: at most {}", o.ranks, plan::kMostRanksToDraw));
+  }
+  if (o.verify) {
+    // A picture that goes to a file stays a picture.
+    const int status = prove(algorithm, o, o.draw == "svg" ? stderr : stdout);
+    if (o.draw.empty() || status != 0) return status;
+    if (o.draw == "text") fmt::print("\n");
   }
   const std::vector<plan::Plan> plans = plan::build_all(algorithm, {o.ranks, 0, o.root, hosts_of(o), nodes_of(o)});
   if (o.draw == "svg") {
@@ -122,12 +158,12 @@ int show(const PlanOptions& o) {
   return 0;
 }
 
-int run(const PlanOptions& o) {
+int run(const PlanOptions& o, const CLI::App& command) {
   try {
-    if (o.list) return list_algorithms();
+    check_options(command);
+    if (o.list) return list_algorithms(o.json);
     if (o.verify_all) return prove_all(o);
     if (!o.simulate.empty()) return simulate(o);
-    if (!o.sizes.empty()) throw UsageError("--sizes is for --simulate: give one size with --bytes");
     return o.explain ? explain(o) : show(o);
   } catch (const UsageError& error) {
     fmt::print(stderr, "unisono plan: {}\n", error.what());
@@ -164,7 +200,7 @@ void add_plan(CLI::App& app, int& status) {
   plan->add_option("--how", options->how,
                    "--simulate: every-rank, event by event; one-host, where one can stand for all; auto")
       ->check(CLI::IsMember({"auto", "every-rank", "one-host"}));
-  plan->add_flag("--json", options->json, "Plans, or simulated times, as JSON");
+  plan->add_flag("--json", options->json, "For machines: plans, or what the other option prints, as JSON");
   plan->add_flag("--list", options->list, "List all algorithms");
   plan->add_flag("--verify-all", options->verify_all,
                  "Prove all algorithms for 1-33, 64, 127 and 128 ranks and every root");
@@ -186,7 +222,9 @@ void add_plan(CLI::App& app, int& status) {
       "--nodes", options->nodes,
       "How many ranks each NUMA node of the host has: 64,64; for algorithms that look at it, --explain and "
       "--simulate numa:..");
-  plan->callback([options, &status] { status = run(*options); });
+  plan->add_option("--cores", options->cores,
+                   "--explain: cores that the ranks of one host share (default: what this process may use)");
+  plan->callback([options, plan, &status] { status = run(*options, *plan); });
 }
 
 }  // namespace unisono::cli

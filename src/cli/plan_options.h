@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -19,7 +21,7 @@ namespace unisono::cli {
 struct PlanOptions {
   std::string collective, algorithm, draw, bytes = "1M", place = "shm", memory = "private", hosts, nodes;
   std::string simulate, sizes, slice, how = "auto";
-  int ranks = 0, root = 0, rank = -1, max = 128, per_host = 0;
+  int ranks = 0, root = 0, rank = -1, max = 128, per_host = 0, cores = 0;
   unsigned threads = 0;
   bool verify = false, json = false, verify_all = false, list = false, explain = false;
 };
@@ -51,8 +53,11 @@ const plan::Algorithm& named_algorithm(const PlanOptions& o);
 /// The table in force, UNISONO_ALGORITHM included.
 plan::Selector selector();
 
+/// Refuses options that the one that says what to do has no use for, by their names.
+void check_options(const CLI::App& command);
+
 /// The parts: each prints, and returns the exit status.
-int prove(const plan::Algorithm& algorithm, const PlanOptions& o);
+int prove(const plan::Algorithm& algorithm, const PlanOptions& o, std::FILE* to);
 int prove_all(const PlanOptions& o);
 int simulate(const PlanOptions& o);
 /// The networks that --simulate knows by name.

@@ -48,8 +48,15 @@ std::vector<std::int32_t> hosts_of(const PlanOptions& o, const simulate::Model& 
 std::vector<const plan::Algorithm*> candidates(const PlanOptions& o, const std::vector<std::int32_t>& hosts,
                                                const simulate::Model& model) {
   const Collective collective = collective_of(o);
-  if (o.algorithm != "all" && !o.algorithm.empty()) return {&named_algorithm(o)};
   const std::int32_t count = hosts.empty() ? o.ranks : hosts.back() + 1;
+  if (o.algorithm != "all" && !o.algorithm.empty()) {
+    const plan::Algorithm& algorithm = named_algorithm(o);
+    if (plan::needs_one_host(algorithm.place) && count > 1)
+      throw UsageError(
+          fmt::format("{} works in memory that all ranks share, and these are on {} hosts: --hosts {} puts them on one",
+                      algorithm.name, count, o.ranks));
+    return {&algorithm};
+  }
   std::vector<const plan::Algorithm*> found;
   for (const plan::Algorithm& a : plan::algorithms()) {
     if (a.collective != collective) continue;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
@@ -43,7 +44,8 @@ std::vector<int> sizes_up_to(int max) {
 
 class VerifyAll {
  public:
-  explicit VerifyAll(const PlanOptions& o) : sizes_(sizes_up_to(o.max)), bar_(isatty(STDERR_FILENO) != 0) {
+  explicit VerifyAll(const PlanOptions& o)
+      : sizes_(sizes_up_to(o.max)), bar_(isatty(STDERR_FILENO) != 0), json_(o.json) {
     for (const plan::Algorithm& a : plan::algorithms()) rows_.push_back({&a, 0, 0, {}});
     // The longest first, so that no thread is left alone with a long one at the end.
     for (auto n = sizes_.rbegin(); n != sizes_.rend(); ++n) {
@@ -60,6 +62,7 @@ class VerifyAll {
       for (unsigned i = 0; i < threads_; i++) threads.emplace_back([this] { work(); });
     }
     if (bar_) fmt::print(stderr, "\r\033[K");
+    if (json_) return report_as_json();
     return report(Seconds(std::chrono::steady_clock::now() - start).count());
   }
 
@@ -91,6 +94,20 @@ class VerifyAll {
       fmt::print(stderr, "\r\033[K[{:>3}%] {} of {}: {} {}, {} ranks", 100 * done_ / jobs_.size(), done_, jobs_.size(),
                  name_of(algorithm.collective), algorithm.name, job.ranks);
     }
+  }
+
+  int report_as_json() const {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Verdict& row : rows_)
+      list.push_back({{"collective", name_of(row.algorithm->collective)},
+                      {"algorithm", row.algorithm->name},
+                      {"ranks", sizes_},
+                      {"proofs", row.proofs},
+                      {"seconds", row.seconds},
+                      {"proved", row.failure.empty()},
+                      {"failure", row.failure}});
+    fmt::print("{}\n", list.dump());
+    return std::ranges::all_of(rows_, [](const Verdict& row) { return row.failure.empty(); }) ? 0 : 1;
   }
 
   int report(double elapsed) const {
@@ -126,30 +143,48 @@ class VerifyAll {
   std::mutex mutex_;  // rows_, done_ and the progress line
   std::size_t done_ = 0;
   unsigned threads_ = 1;
-  bool bar_;
+  bool bar_, json_;
 };
 
 }  // namespace
 
-int prove(const plan::Algorithm& algorithm, const PlanOptions& o) {
-  const bool listed = !o.hosts.empty() || !o.nodes.empty();
+namespace {
+int prove_as_json(const plan::Algorithm& algorithm, const PlanOptions& o, const plan::Report& report, std::FILE* to) {
+  nlohmann::ordered_json violations = nlohmann::ordered_json::array();
+  for (const auto& violation : report.violations) violations.push_back(violation.text);
+  const nlohmann::ordered_json j{{"collective", name_of(algorithm.collective)},
+                                 {"algorithm", algorithm.name},
+                                 {"ranks", o.ranks},
+                                 {"root", o.root},
+                                 {"proved", report.ok()},
+                                 {"violations", violations},
+                                 {"steps", report.counted.steps},
+                                 {"volume", report.counted.volume}};
+  fmt::print(to, "{}\n", j.dump());
+  return report.ok() ? 0 : 1;
+}
+}  // namespace
+
+int prove(const plan::Algorithm& algorithm, const PlanOptions& o, std::FILE* to) {
+  const bool listed = !o.hosts.empty() || !o.nodes.empty() || o.per_host > 0;
   const plan::Report report = listed ? plan::verify(algorithm, {o.ranks, 0, o.root, hosts_of(o), nodes_of(o)})
                                      : plan::verify(algorithm, o.ranks, o.root);
+  if (o.json) return prove_as_json(algorithm, o, report, to);
   const std::string subject = fmt::format("{} {}, {} ranks{}", name_of(algorithm.collective), algorithm.name, o.ranks,
                                           rooted(algorithm.collective) ? fmt::format(", root {}", o.root) : "");
   if (!report.ok()) {
-    fmt::print("{}: {} violation{}\n{}", subject, report.violations.size(), report.violations.size() == 1 ? "" : "s",
-               report.text());
+    fmt::print(to, "{}: {} violation{}\n{}", subject, report.violations.size(),
+               report.violations.size() == 1 ? "" : "s", report.text());
     return 1;
   }
-  fmt::print(
-      "{}: proved\n"
-      "  every contribution exactly once, in place and out of place; no undefined read; no write to an input\n"
-      "  no race, no deadlock without any buffering; three slices in flight in windows of 1 and 2\n"
-      "  the same reduction tree on all ranks, one final reduce; messages and signals match\n"
-      "  {} {}, {:.4g} S by the busiest rank: as the closed form says\n",
-      subject, report.counted.steps, plan::needs_one_host(algorithm.place) ? "phases" : "rounds",
-      report.counted.volume);
+  fmt::print(to,
+             "{}: proved\n"
+             "  every contribution exactly once, in place and out of place; no undefined read; no write to an input\n"
+             "  no race, no deadlock without any buffering; three slices in flight in windows of 1 and 2\n"
+             "  the same reduction tree on all ranks, one final reduce; messages and signals match\n"
+             "  {} {}, {:.4g} S by the busiest rank: as the closed form says\n",
+             subject, report.counted.steps, plan::needs_one_host(algorithm.place) ? "phases" : "rounds",
+             report.counted.volume);
   return 0;
 }
 

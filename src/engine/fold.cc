@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/caches.h"
 #include "engine/operands.h"
-#include "kernels/caches.h"
 #include "plan/layout.h"
 
 namespace unisono::engine {
@@ -17,7 +17,7 @@ using plan::Step;
 
 std::size_t Fold::piece_bytes() noexcept {
   constexpr std::size_t kLeastPiece = 64 << 10, kMostPiece = 256 << 10;
-  return std::clamp(kernels::second_cache_bytes() / 8 / kLeastPiece * kLeastPiece, kLeastPiece, kMostPiece);
+  return std::clamp(second_cache_bytes() / 8 / kLeastPiece * kLeastPiece, kLeastPiece, kMostPiece);
 }
 
 Fold Fold::from(std::size_t at) const {

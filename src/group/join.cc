@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/caches.h"
 #include "base/host_topology.h"
 #include "group/exchange.h"
 #include "group/group_impl.h"
 #include "group/links.h"
 #include "group/tuned.h"
-#include "kernels/caches.h"
 #include "rendezvous/interface.h"
 #include "tuning/topology.h"
 #include "unisono/version.hpp"
@@ -223,7 +223,7 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
     Parts layout;
     if (!all || !decide_transport(c, layout, *all).ok()) return {};  // every rank says so itself
     Tuned found = look_for_tuned(c.config, topology_of(c, layout, *all), !all_on_one_host(*all), c.log);
-    add_rules_of_one_host(found, c.config, all->size(), processors_of_host(*all), kernels::second_cache_bytes());
+    add_rules_of_one_host(found, c.config, all->size(), processors_of_host(*all), second_cache_bytes());
     return to_text(found);
   };
   const group::Party party{*parts.store, parts.name, parts.rank, size, c.config.init_timeout, c.clock};
@@ -286,7 +286,7 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   parts.overrides = all[0].member.algorithms;
   parts.deterministic = all[0].deterministic;
   if (c.share_cores(place, may_run_on) && may_run_on.size() == static_cast<std::size_t>(size))
-    parts.mates = group::mates_of(place, may_run_on, kernels::second_cache_bytes());  // places are ranks then
+    parts.mates = group::mates_of(place, may_run_on, second_cache_bytes());  // places are ranks then
   throw_status(with_addresses(connect(parts, control, deadline), tcp, rank));
   auto impl = GroupImpl::create(std::move(parts));
   c.progress->enlist(impl);

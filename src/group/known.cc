@@ -57,7 +57,9 @@ plan::Question GroupImpl::question(const Call& call) const {
   q.collective = call.collective;
   q.one_host = parts_.domain != nullptr && !own_row_only;
   // Without a word from the user it is not a choice but a contest (rival.cc).
-  q.peer_memory = parts_.peer_memory && q.one_host && overridden_[static_cast<std::size_t>(call.collective)];
+  const bool reach = parts_.peer_memory && q.one_host;
+  q.peer_memory = reach && overridden_[static_cast<std::size_t>(call.collective)];
+  q.contested = reach && !q.peer_memory;
   q.several_hosts = parts_.several_hosts;
   q.several_nodes = parts_.several_nodes && q.one_host;
   q.ranks = size();

@@ -139,7 +139,8 @@ std::string_view why_not(const Algorithm& algorithm, const Question& q) noexcept
   if (algorithm.place == Place::shared_outputs && !(q.shared_buffers && q.shared_outputs))
     return "it needs the outputs of all ranks in shared buffers";
   if (algorithm.place == Place::peer_memory && !q.peer_memory)
-    return "not all ranks may read each other's memory (process_vm_readv)";
+    return q.contested ? "it competes with the others"
+                       : "not all ranks may read each other's memory (process_vm_readv)";
   if (algorithm.place == Place::several_hosts && !q.several_hosts)
     return "it needs several hosts, and several ranks on some of them";
   if (algorithm.place == Place::several_nodes && !q.several_nodes)

@@ -28,6 +28,7 @@ struct Question {
   bool shared_buffers = false;  ///< what others touch of the callers' buffers lies in memory that unisono allocated
   bool shared_outputs = false;  ///< shared_buffers, and all outputs lie there, touched or not
   bool peer_memory = false;     ///< all ranks can read each other's memory
+  bool contested = false;       ///< they can, and its algorithms compete with the others, call by call
   bool several_hosts = false;   ///< not one_host, but some ranks share memory
   bool rounds = false;          ///< what is added are f16 or bf16: partial sums would be rounded
   bool several_nodes = false;   ///< one_host, with several NUMA nodes, and some ranks share one

@@ -171,7 +171,7 @@ def test_explain_shows_what_constants_let_expect(tmp_path: Path) -> None:
     assert "UNISONO_CONSTANTS" in wrong.stderr
     wrong = run(tmp_path, *explain, "--sizes", "1M,64M")
     assert wrong.returncode == 2
-    assert "give one size with --bytes" in wrong.stderr
+    assert "--explain has no use for --sizes" in wrong.stderr
 
 
 def test_a_word_that_is_none_of_it(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-#include "kernels/caches.h"
+#include "base/caches.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 
-namespace unisono::kernels {
+namespace unisono {
 
 std::size_t second_cache_bytes() noexcept {
 #ifdef _SC_LEVEL2_CACHE_SIZE
@@ -14,4 +14,4 @@ std::size_t second_cache_bytes() noexcept {
 #endif
 }
 
-}  // namespace unisono::kernels
+}  // namespace unisono

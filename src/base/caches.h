@@ -3,9 +3,9 @@
 
 #include <cstddef>
 
-namespace unisono::kernels {
+namespace unisono {
 
 /// Bytes of the second cache of a core; 0: the system does not say. Any thread.
 std::size_t second_cache_bytes() noexcept;
 
-}  // namespace unisono::kernels
+}  // namespace unisono
