@@ -36,7 +36,8 @@ void Array::import(nb::handle object, Access access, Elements elements, const ch
   count_ = elements == Elements::bytes ? items * layout_.itemsize : items;
   data_ = layout_.data;
   // A complex number is as aligned as its parts; what is only moved need not be.
-  const bool aligned = reinterpret_cast<std::uintptr_t>(data_) % size_of(dtype_) == 0;
+  const std::size_t alignment = is_complex(dtype_) ? size_of(dtype_) / 2 : size_of(dtype_);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(data_) % alignment == 0;
   if (items == 0 || (aligned && is_contiguous(layout_))) return;
 
   if (access == Access::write && may_alias_itself(layout_))

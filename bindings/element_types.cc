@@ -43,9 +43,9 @@ std::optional<ElementType> floating(std::int64_t itemsize) {
 std::optional<ElementType> complex_number(std::int64_t itemsize) {
   switch (itemsize) {
     case 8:
-      return ElementType{DType::f32, 2};
+      return of(DType::c64);
     case 16:
-      return ElementType{DType::f64, 2};
+      return of(DType::c128);
     default:
       return std::nullopt;
   }

@@ -11,7 +11,7 @@ namespace unisono::python {
 /// One element as the library takes it: `times` numbers of `dtype`.
 struct ElementType {
   DType dtype = DType::u8;
-  std::int64_t times = 1;  ///< 2 for complex numbers
+  std::int64_t times = 1;  ///< bytes of what can only be moved
 };
 /// That of a buffer's format (a letter of the struct module, or PEP 3118's Zf and Zd), or nothing.
 std::optional<ElementType> type_of_format(const char* format, std::int64_t itemsize);

@@ -75,9 +75,20 @@ PyGroup subgroup(const PyGroup& self, const std::vector<int>& ranks, nb::handle 
   return PyGroup(run_interruptibly([group = self.handle(), ranks, options] { return group.subgroup(ranks, options); }));
 }
 
-std::optional<PyGroup> split(const PyGroup& self, int colour, int key, nb::handle timeout) {
+std::int64_t integer_of_64_bits(nb::handle value, const char* argument) {
+  std::int64_t result = 0;
+  if (!PyIndex_Check(value.ptr())) refuse("split: ", argument, " is a ", type_of(value), "; give an integer");
+  if (!nb::try_cast(nb::steal(PyNumber_Index(value.ptr())), result)) {
+    PyErr_Clear();
+    refuse("split: ", argument, " is ", text_of(value), "; it must be from -2^63 to 2^63 - 1");
+  }
+  return result;
+}
+
+std::optional<PyGroup> split(const PyGroup& self, nb::handle given_colour, nb::handle given_key, nb::handle timeout) {
   Options options;
   options.timeout = parse_timeout(timeout, "split");
+  const std::int64_t colour = integer_of_64_bits(given_colour, "colour"), key = integer_of_64_bits(given_key, "key");
   Group group =
       run_interruptibly([group = self.handle(), colour, key, options] { return group.split(colour, key, options); });
   if (!group) return std::nullopt;
@@ -218,8 +229,9 @@ void register_group(nb::module_& m) {
           nb::sig("def register(self, array: Array) -> Registration"), docs::kRegister);
   cls.def("subgroup", &subgroup, "ranks"_a, nb::kw_only(), "timeout"_a = nb::none(),
           nb::sig("def subgroup(self, ranks: Sequence[int], *, timeout: Seconds = None) -> Group"), docs::kSubgroup)
-      .def("split", &split, "colour"_a, "key"_a = 0, nb::kw_only(), "timeout"_a = nb::none(),
-           nb::sig("def split(self, colour: int, key: int = 0, *, timeout: Seconds = None) -> Group | None"),
+      .def("split", &split, "colour"_a.none(), "key"_a = 0, nb::kw_only(), "timeout"_a = nb::none(),
+           nb::sig("def split(self, colour: SupportsIndex, key: SupportsIndex = 0, *, timeout: Seconds = None) -> "
+                   "Group | None"),
            docs::kSplit)
       .def("abort", &abort, "reason"_a, docs::kAbort)
       .def("destroy", &PyGroup::destroy, docs::kDestroy)

@@ -73,10 +73,6 @@ void Operation::bind_buffers() {
 }
 
 void Operation::count_parts(std::int64_t times) {
-  // Sums and means of complex numbers are those of their parts.
-  if (reduces(call.collective) && call.op != ReduceOp::sum && call.op != ReduceOp::avg)
-    refuse(name, ": op ", std::string(name_of(call.op)), " is not defined for ", x.type(),
-           "; sum and avg are, and others of x.real and x.imag by themselves. (A product is not the parts' product.)");
   const auto scale = [&](std::int64_t& count) {
     if (__builtin_mul_overflow(count, times, &count)) refuse(name, ": so many elements overflow 2^63 - 1 bytes");
   };
@@ -119,15 +115,13 @@ nb::object new_array(nb::handle x, const Array& array, const nb::object& shape, 
   if (nb::hasattr(x, "dtype")) {
     dtype = x.attr("dtype");
   } else {
-    constexpr const char* names[kDTypes] = {"float16", "",      "float32", "float64", "int8",   "int16", "int32",
-                                            "int64",   "uint8", "uint16",  "uint32",  "uint64", "bool"};
-    const char* numpy = names[static_cast<int>(array.dtype())];
+    const std::string numpy(detail::row_of(array.dtype()).numpy);
     if (array.times() != 1)  // of a record, say, in a memoryview
       dtype = nb::module_::import_("numpy").attr("asarray")(x).attr("dtype");
-    else if (*numpy == '\0')
+    else if (numpy.empty())
       refuse(operation, ": NumPy has no bfloat16 to return; give out");
     else
-      dtype = nb::str(numpy);
+      dtype = nb::str(numpy.c_str());
   }
   return nb::module_::import_("numpy").attr("empty")(shape, dtype);
 }

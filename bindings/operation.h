@@ -32,7 +32,7 @@ struct Operation {
 
   /// Fill the call's pointers and dtype from x and out: in place where there is no out.
   void bind_buffers();
-  /// Of complex numbers, and of what is only moved: makes the call's counts those of parts, or bytes.
+  /// Of what is only moved: makes the call's counts those of bytes.
   void count_parts(std::int64_t times);
   /// Block until it is done, GIL released; then bring stages back. Throws what went wrong, or what a signal handler
   /// raised.

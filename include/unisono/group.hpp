@@ -19,10 +19,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "unisono/buffer.hpp"
 #include "unisono/config.hpp"
+#include "unisono/elements.hpp"
 #include "unisono/error.hpp"
 #include "unisono/export.hpp"
 #include "unisono/registration.hpp"
@@ -65,7 +67,8 @@ struct Options {
 /// With `counts` (n entries, equal on all ranks) rank i's part has counts[i] elements instead of count (all_gather, gather,
 /// reduce_scatter, scatter). all_to_all: counts[j] elements go to rank j, output_counts[j] come from rank j.
 /// In place: input == output, and for the n-block collectives input is the own block of output, or output the own block
-/// of input. Any other overlap is refused. An input of an out-of-place call is never written.
+/// of input. all_gather and gather take an input that lies elsewhere in output, too: it goes to the own block first.
+/// Any other overlap is refused. An input of an out-of-place call is never written.
 struct Call {
   Collective collective = Collective::barrier;
   const void* input = nullptr;
@@ -158,8 +161,9 @@ class UNISONO_API Group {
   /// The group of `ranks` (of this group, in that order). Called by its members only; the others do nothing. Blocks until all of them are there; throws RankFailure as soon as
   /// one has died or left, this group's error as soon as it has failed, and Timeout naming who is missing.
   Group subgroup(std::span<const int> ranks, Options o = {}) const;
-  /// Every rank calls it; those with one colour form a group, ordered by (key, rank). A negative colour joins none (an empty Group).
-  Group split(int colour, int key = 0, Options o = {}) const;
+  /// Every rank calls it; those with one colour form a group, ordered by (key, rank). A negative colour joins none (an
+  /// empty Group).
+  Group split(std::int64_t colour, std::int64_t key = 0, Options o = {}) const;
 
   /// Every operation in flight, here and on the other ranks, ends with Aborted; so does every later call.
   void abort(const std::string& reason) const;
@@ -171,79 +175,152 @@ class UNISONO_API Group {
   bool made_here() const noexcept;
 
   // --- typed --------------------------------------------------------------------------------------------------------
+  // Each takes spans, and in the overload behind it whatever is contiguous: std::vector, std::array, std::string, arrays.
+  // Reductions take the types of dtype_of(); what only moves takes any trivially copyable type (structs, enums, pairs).
+  // What has no DType travels as bytes: ranks that move two such types of one size get no Mismatch.
   template <class T>
   void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum, Options o = {}) const {
-    run(typed<T>(Collective::all_reduce, data.data(), data.data(), data.size(), op, 0, o));
+    run(reduction(Collective::all_reduce, detail::input_of(data), detail::output_of(data), data.size(), op, 0, o));
+  }
+  template <detail::Range X>
+  void all_reduce(X&& x, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    all_reduce(detail::output_of(std::forward<X>(x)), op, o);
   }
   template <class T>
   void all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum, Options o = {}) const {
     same_size(in.size(), out.size(), "all_reduce: input and output");
-    run(typed<T>(Collective::all_reduce, in.data(), out.data(), in.size(), op, 0, o));
+    run(reduction(Collective::all_reduce, in, out, in.size(), op, 0, o));
+  }
+  template <detail::Range In, detail::Range Out>
+  void all_reduce(const In& in, Out&& out, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    detail::require_same_elements<const In, Out>();
+    all_reduce(detail::input_of(in), detail::output_of(std::forward<Out>(out)), op, o);
   }
   template <class T>
   [[nodiscard]] Work all_reduce_async(std::span<T> data, ReduceOp op = ReduceOp::sum, Options o = {}) const {
-    return start(typed<T>(Collective::all_reduce, data.data(), data.data(), data.size(), op, 0, o));
+    return start(
+        reduction(Collective::all_reduce, detail::input_of(data), detail::output_of(data), data.size(), op, 0, o));
+  }
+  template <detail::Range X>
+  [[nodiscard]] Work all_reduce_async(X&& x, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    return all_reduce_async(detail::output_of(std::forward<X>(x)), op, o);
   }
   template <class T>
   void broadcast(std::span<T> data, int root = 0, Options o = {}) const {
-    run(typed<T>(Collective::broadcast, data.data(), data.data(), data.size(), ReduceOp::sum, root, o));
+    run(movement(Collective::broadcast, detail::input_of(data), detail::output_of(data), data.size(), root, o));
+  }
+  template <detail::Range X>
+  void broadcast(X&& x, int root = 0, Options o = {}) const {
+    broadcast(detail::output_of(std::forward<X>(x)), root, o);
   }
   template <class T>
   [[nodiscard]] Work broadcast_async(std::span<T> data, int root = 0, Options o = {}) const {
-    return start(typed<T>(Collective::broadcast, data.data(), data.data(), data.size(), ReduceOp::sum, root, o));
+    return start(
+        movement(Collective::broadcast, detail::input_of(data), detail::output_of(data), data.size(), root, o));
+  }
+  template <detail::Range X>
+  [[nodiscard]] Work broadcast_async(X&& x, int root = 0, Options o = {}) const {
+    return broadcast_async(detail::output_of(std::forward<X>(x)), root, o);
   }
   /// `out` is used at the root only; elsewhere it may be empty. In place at the root: in and out are one span.
   template <class T>
   void reduce(std::span<const T> in, std::span<T> out, int root = 0, ReduceOp op = ReduceOp::sum,
               Options o = {}) const {
     if (rank() == root) same_size(in.size(), out.size(), "reduce: input and output at the root");
-    run(typed<T>(Collective::reduce, in.data(), out.data(), in.size(), op, root, o));
+    run(reduction(Collective::reduce, in, out, in.size(), op, root, o));
+  }
+  template <detail::Range In, detail::Range Out>
+  void reduce(const In& in, Out&& out, int root = 0, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    detail::require_same_elements<const In, Out>();
+    reduce(detail::input_of(in), detail::output_of(std::forward<Out>(out)), root, op, o);
   }
   template <class T>
   void all_gather(std::span<const T> in, std::span<T> out, Options o = {}) const {
     same_size(in.size() * static_cast<std::size_t>(size()), out.size(), "all_gather: size() * input and output");
-    run(typed<T>(Collective::all_gather, in.data(), out.data(), in.size(), ReduceOp::sum, 0, o));
+    run(movement(Collective::all_gather, in, out, in.size(), 0, o));
+  }
+  template <detail::Range In, detail::Range Out>
+  void all_gather(const In& in, Out&& out, Options o = {}) const {
+    detail::require_same_elements<const In, Out>();
+    all_gather(detail::input_of(in), detail::output_of(std::forward<Out>(out)), o);
   }
   template <class T>
   void gather(std::span<const T> in, std::span<T> out, int root = 0, Options o = {}) const {
     if (rank() == root)
       same_size(in.size() * static_cast<std::size_t>(size()), out.size(), "gather: size() * input and output");
-    run(typed<T>(Collective::gather, in.data(), out.data(), in.size(), ReduceOp::sum, root, o));
+    run(movement(Collective::gather, in, out, in.size(), root, o));
+  }
+  template <detail::Range In, detail::Range Out>
+  void gather(const In& in, Out&& out, int root = 0, Options o = {}) const {
+    detail::require_same_elements<const In, Out>();
+    gather(detail::input_of(in), detail::output_of(std::forward<Out>(out)), root, o);
   }
   template <class T>
   void scatter(std::span<const T> in, std::span<T> out, int root = 0, Options o = {}) const {
     if (rank() == root)
       same_size(out.size() * static_cast<std::size_t>(size()), in.size(), "scatter: size() * output and input");
-    run(typed<T>(Collective::scatter, in.data(), out.data(), out.size(), ReduceOp::sum, root, o));
+    run(movement(Collective::scatter, in, out, out.size(), root, o));
+  }
+  template <detail::Range In, detail::Range Out>
+  void scatter(const In& in, Out&& out, int root = 0, Options o = {}) const {
+    detail::require_same_elements<const In, Out>();
+    scatter(detail::input_of(in), detail::output_of(std::forward<Out>(out)), root, o);
   }
   template <class T>
   void reduce_scatter(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::sum, Options o = {}) const {
     same_size(out.size() * static_cast<std::size_t>(size()), in.size(), "reduce_scatter: size() * output and input");
-    run(typed<T>(Collective::reduce_scatter, in.data(), out.data(), out.size(), op, 0, o));
+    run(reduction(Collective::reduce_scatter, in, out, out.size(), op, 0, o));
+  }
+  template <detail::Range In, detail::Range Out>
+  void reduce_scatter(const In& in, Out&& out, ReduceOp op = ReduceOp::sum, Options o = {}) const {
+    detail::require_same_elements<const In, Out>();
+    reduce_scatter(detail::input_of(in), detail::output_of(std::forward<Out>(out)), op, o);
   }
   template <class T>
   void all_to_all(std::span<const T> in, std::span<T> out, Options o = {}) const {
     same_size(in.size(), out.size(), "all_to_all: input and output");
     same_size(in.size() % static_cast<std::size_t>(size()), 0, "all_to_all: remainder of input by size()");
-    run(typed<T>(Collective::all_to_all, in.data(), out.data(), in.size() / static_cast<std::size_t>(size()),
-                 ReduceOp::sum, 0, o));
+    run(movement(Collective::all_to_all, in, out, in.size() / static_cast<std::size_t>(size()), 0, o));
+  }
+  template <detail::Range In, detail::Range Out>
+  void all_to_all(const In& in, Out&& out, Options o = {}) const {
+    detail::require_same_elements<const In, Out>();
+    all_to_all(detail::input_of(in), detail::output_of(std::forward<Out>(out)), o);
   }
   void barrier(Options o = {}) const {
     Call c;
     c.options = o;
     run(c);
   }
+  template <detail::Range X>
+  void send(const X& x, int dst, std::int64_t tag = 0, Options o = {}) const {
+    send(movable_bytes(detail::input_of(x)), dst, tag, o);
+  }
+  template <detail::Range X>
+  Received recv(X&& x, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const {
+    return recv(movable_bytes(detail::output_of(std::forward<X>(x))), src, tag, o);
+  }
+  template <detail::Range X>
+  [[nodiscard]] Work isend(X&& x, int dst, std::int64_t tag = 0, Options o = {}) const {
+    detail::require_outliving<X>();
+    return isend(movable_bytes(detail::input_of(x)), dst, tag, o);
+  }
+  template <detail::Range X>
+  [[nodiscard]] Work irecv(X&& x, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const {
+    return irecv(movable_bytes(detail::output_of(std::forward<X>(x))), src, tag, o);
+  }
+  // For calls that name the element type: send<int>(vector, 1).
   template <class T>
   void send(std::span<T> data, int dst, std::int64_t tag = 0, Options o = {}) const
     requires(!std::same_as<std::remove_const_t<T>, std::byte>)
   {
-    send(std::as_bytes(data), dst, tag, o);
+    send(movable_bytes(std::span<const T>(data)), dst, tag, o);
   }
   template <class T>
   Received recv(std::span<T> data, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const
     requires(!std::same_as<T, std::byte>)
   {
-    return recv(std::as_writable_bytes(data), src, tag, o);
+    return recv(movable_bytes(data), src, tag, o);
   }
 
  private:
@@ -252,17 +329,39 @@ class UNISONO_API Group {
   explicit Group(std::shared_ptr<detail::GroupImpl> impl);
   static void same_size(std::size_t a, std::size_t b, const char* what);  ///< throws InvalidArgument
   template <class T>
-  static Call typed(Collective c, const void* in, void* out, std::size_t count, ReduceOp op, int root, Options o) {
+  static Call reduction(Collective c, std::span<const T> in, std::span<T> out, std::size_t count, ReduceOp op, int root,
+                        Options o) {
     Call call;
     call.collective = c;
-    call.input = in;
-    call.output = out;
+    call.input = in.data();
+    call.output = out.data();
     call.count = static_cast<std::int64_t>(count);
     call.dtype = dtype_of<T>();
     call.op = op;
     call.root = root;
     call.options = o;
     return call;
+  }
+  template <class T>
+  static Call movement(Collective c, std::span<const T> in, std::span<T> out, std::size_t count, int root, Options o) {
+    constexpr detail::Moved moved = detail::moved_as<T>();
+    Call call;
+    call.collective = c;
+    call.input = in.data();
+    call.output = out.data();
+    call.count = static_cast<std::int64_t>(count * moved.times);
+    call.dtype = moved.dtype;
+    call.root = root;
+    call.options = o;
+    return call;
+  }
+  template <class T>
+  static auto movable_bytes(std::span<T> data) {
+    detail::require_movable<std::remove_const_t<T>>();
+    if constexpr (std::is_const_v<T>)
+      return std::as_bytes(data);
+    else
+      return std::as_writable_bytes(data);
   }
   std::shared_ptr<detail::GroupImpl> impl_;
 };

@@ -56,6 +56,13 @@ std::string names_of_collectives() {
   return names;
 }
 
+std::string names_of_dtypes() {
+  std::string names;
+  for (int i = 0; i < kDTypes; i++)
+    names += std::string(i == 0 ? "" : " ") + std::string(name_of(static_cast<DType>(i)));
+  return names;
+}
+
 /// What is wrong with the algorithm's name, with those that there are.
 Status check_algorithm(Collective collective, const std::string& name) {
   if (name.empty() || plan::find_algorithm(collective, name) != nullptr) return {};
@@ -92,9 +99,7 @@ Result<Bench> understand(const Arguments& a) {
   if (!collective)
     return Status::invalid(fmt::format("no collective \"{}\"; there are {}", a.collective, names_of_collectives()));
   const auto dtype = dtype_from_name(a.dtype);
-  if (!dtype)
-    return Status::invalid(
-        fmt::format("--dtype {}: there are f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool", a.dtype));
+  if (!dtype) return Status::invalid(fmt::format("--dtype {}: there are {}", a.dtype, names_of_dtypes()));
   const auto op = reduce_op_from_name(a.op);
   if (!op) return Status::invalid(fmt::format("--op {}: there are sum avg product min max band bor bxor", a.op));
   p.collective = *collective;
@@ -102,9 +107,10 @@ Result<Bench> understand(const Arguments& a) {
   p.op = *op;
   p.root = a.root;
   if (reduces(p.collective) && !supports(p.op, p.dtype))
-    return Status::invalid(fmt::format(
-        "--op {} is not defined for {} (avg is for floating types; band, bor and bxor for integers and bool)", a.op,
-        a.dtype));
+    return Status::invalid(
+        fmt::format("--op {} is not defined for {} (avg is for numbers; min and max not for complex ones; band, bor "
+                    "and bxor for integers and bool)",
+                    a.op, a.dtype));
   if (a.ranks && *a.ranks < 1) return Status::invalid(fmt::format("-n {}: at least one rank is needed", *a.ranks));
   if (a.root < 0 || (a.ranks && a.root >= *a.ranks))
     return Status::invalid(

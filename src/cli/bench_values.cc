@@ -27,6 +27,13 @@ struct Bool {
   std::uint8_t bits;
 };
 
+/// Integers as complex numbers.
+template <class T>
+struct Complex {
+  explicit Complex(std::int64_t v) : re(static_cast<T>(v)) {}
+  T re, im = 0;
+};
+
 template <class F>
 auto with_type(DType dtype, const F& f) {
   switch (dtype) {
@@ -54,6 +61,10 @@ auto with_type(DType dtype, const F& f) {
       return f.template operator()<std::uint32_t>();
     case DType::u64:
       return f.template operator()<std::uint64_t>();
+    case DType::c64:
+      return f.template operator()<Complex<float>>();
+    case DType::c128:
+      return f.template operator()<Complex<double>>();
     case DType::boolean:
       break;
   }

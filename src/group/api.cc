@@ -179,10 +179,10 @@ Group Group::subgroup(std::span<const int> ranks, Options o) const {
   return made ? Group(std::move(made)) : Group();
 }
 
-Group Group::split(int colour, int key, Options o) const {
+Group Group::split(std::int64_t colour, std::int64_t key, Options o) const {
   GroupImpl& g = need(impl_);
   struct Wish {
-    std::int32_t colour, key;
+    std::int64_t colour, key;
   };
   const Wish mine{colour, key};
   std::vector<Wish> wishes(static_cast<std::size_t>(g.size()));

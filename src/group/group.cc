@@ -108,7 +108,7 @@ engine::Signature GroupImpl::signature_of(const Call& call, const plan::Algorith
 void GroupImpl::run(const Call& call) {
   check_usable();
   validate(call, rank(), size(), parts_.name);
-  if (run_tiny(call) || run_alone(call)) return;
+  if (!is_misplaced(call, rank(), size()) && (run_tiny(call) || run_alone(call))) return;
   auto pending = std::make_unique<Pending>();
   pending->call = call;
   const auto completion = pending->completion = std::make_shared<engine::Completion>();
@@ -167,6 +167,7 @@ void GroupImpl::set_clocks(Pending& p) const {
 /// Under the baton: the operation at the head gets its number, its algorithm and its plan.
 bool GroupImpl::begin(Pending& p) {
   p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+  put_in_place(p.call, rank(), size());
   if (p.completion != nullptr) p.probe_at = saturating_add(parts_.context->clock.now(), kStalled);  // it was queued
   if (const auto tiny = inline_call(p.call, p.requested)) {
     p.tiny =

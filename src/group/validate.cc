@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <numeric>
 
 #include "base/checked.h"
@@ -112,9 +113,7 @@ void check_overlap(const Call& call, int rank, const std::string& group, const A
       break;
     case Collective::all_gather:
     case Collective::gather:
-      if (in.begin == out.begin + offset_of(call, rank)) return;
-      allowed = "in place means that input is this rank's own block of output";
-      break;
+      return;  // put_in_place()
     case Collective::reduce_scatter:
     case Collective::scatter:
       if (out.begin == in.begin + offset_of(call, rank)) return;
@@ -129,17 +128,42 @@ void check_overlap(const Call& call, int rank, const std::string& group, const A
                      allowed));
 }
 
+const char* remedy(ReduceOp op) {
+  if (op == ReduceOp::avg) return "convert the elements to numbers";
+  if (op == ReduceOp::min || op == ReduceOp::max)
+    return "complex numbers have no order; reduce their magnitudes, or their parts one by one";
+  return "it is for integers and bool";
+}
+
 }  // namespace
+
+bool is_misplaced(const Call& call, int rank, int size) noexcept {
+  if (call.collective != Collective::all_gather && (call.collective != Collective::gather || rank != call.root))
+    return false;
+  const auto element = static_cast<std::int64_t>(size_of(call.dtype));
+  const auto* const in = static_cast<const std::byte*>(call.input);
+  const auto* const out = static_cast<const std::byte*>(call.output);
+  const std::int64_t own = (call.counts.empty() ? call.count : call.counts[static_cast<std::size_t>(rank)]) * element;
+  const std::int64_t all = collective_bytes(call, size);
+  return own > 0 && in < out + all && out < in + own && in != out + offset_of(call, rank);
+}
+
+void put_in_place(Call& call, int rank, int size) noexcept {
+  if (!is_misplaced(call, rank, size)) return;
+  const auto element = static_cast<std::int64_t>(size_of(call.dtype));
+  const std::int64_t own = (call.counts.empty() ? call.count : call.counts[static_cast<std::size_t>(rank)]) * element;
+  std::byte* const to = static_cast<std::byte*>(call.output) + offset_of(call, rank);
+  std::memmove(to, call.input, static_cast<std::size_t>(own));
+  call.input = to;
+}
 
 void validate(const Call& call, int rank, int size, const std::string& group) {
   if (call.count < 0) refuse(call, group, fmt::format("count is {}; it cannot be negative", call.count));
   if (rooted(call.collective) && (call.root < 0 || call.root >= size))
     refuse(call, group, fmt::format("root {} is out of range: the group has ranks 0 to {}", call.root, size - 1));
   if (reduces(call.collective) && !supports(call.op, call.dtype))
-    refuse(
-        call, group,
-        fmt::format("{} is not defined for {}{}", name_of(call.op), name_of(call.dtype),
-                    call.op == ReduceOp::avg ? "; convert the elements to numbers" : "; it is for integers and bool"));
+    refuse(call, group,
+           fmt::format("{} is not defined for {}; {}", name_of(call.op), name_of(call.dtype), remedy(call.op)));
   Area in, out;
   areas(call, rank, size, group, in, out);
   if (in.bytes > 0 && in.begin == nullptr)

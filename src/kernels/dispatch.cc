@@ -19,7 +19,8 @@ static_assert(unit::kOps == kReduceOps && unit::kTypes == kDTypes);
 static_assert(static_cast<int>(ReduceOp::bxor) == 7 && static_cast<int>(ReduceOp::avg) == 1,
               "the order of unit.cc's rows");
 static_assert(static_cast<int>(DType::f16) == 0 && static_cast<int>(DType::bf16) == 1 && unit::kHalves == 2);
-static_assert(static_cast<int>(DType::f32) == 2 && static_cast<int>(DType::boolean) == 12,
+static_assert(static_cast<int>(DType::f32) == 2 && static_cast<int>(DType::boolean) == 12 &&
+                  static_cast<int>(DType::c64) == 13,
               "the order of unit.cc's columns");
 
 namespace base_unit {

@@ -63,6 +63,19 @@ struct Element<DType::boolean> {
   static Stored narrow(Value v) { return v ? 1 : 0; }
 };
 
+template <class T>
+struct Complex {
+  T re, im;
+};
+template <class T>
+inline constexpr bool kIsComplex = false;
+template <class T>
+inline constexpr bool kIsComplex<Complex<T>> = true;
+template <>
+struct Element<DType::c64> : Identity<Complex<float>> {};
+template <>
+struct Element<DType::c128> : Identity<Complex<double>> {};
+
 template <ReduceOp op>
 bool combine_logical(bool a, bool b) {
   if constexpr (op == ReduceOp::sum || op == ReduceOp::max || op == ReduceOp::bor) return a || b;
@@ -82,6 +95,9 @@ template <ReduceOp op, class T>
 T combine(T a, T b) {
   if constexpr (std::is_same_v<T, bool>) {
     return combine_logical<op>(a, b);
+  } else if constexpr (kIsComplex<T>) {
+    if constexpr (op == ReduceOp::product) return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+    return {a.re + b.re, a.im + b.im};
   } else if constexpr (op == ReduceOp::min || op == ReduceOp::max) {
     if constexpr (std::is_floating_point_v<T>) return combine_extreme<op>(a, b);
     return (a < b) == (op == ReduceOp::min) ? a : b;
@@ -100,6 +116,7 @@ T combine(T a, T b) {
 
 template <ReduceOp op, class T>
 T finish(T value, std::int32_t divisor) {
+  if constexpr (kIsComplex<T>) return {finish<op>(value.re, divisor), finish<op>(value.im, divisor)};
   if constexpr (std::is_floating_point_v<T>) {
     if constexpr (op == ReduceOp::sum || op == ReduceOp::avg)
       if (divisor > 1) value /= static_cast<T>(divisor);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <complex>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -126,6 +127,19 @@ TEST(Reference, BitsOfIntegers) {
   EXPECT_EQ(fold<std::uint16_t>(DType::u16, ReduceOp::bor, {0xff00, 0x0ff0}), 0xfff0);
   EXPECT_EQ(fold<std::uint16_t>(DType::u16, ReduceOp::bxor, {0xff00, 0x0ff0}), 0xf0f0);
   EXPECT_EQ(fold<std::int32_t>(DType::i32, ReduceOp::bxor, {-1, 1}), -2);
+}
+
+TEST(Reference, ComplexNumbers) {
+  using C = std::complex<float>;
+  EXPECT_EQ(fold<C>(DType::c64, ReduceOp::product, {{1, 2}, {3, 4}}), C(-5, 10));
+  EXPECT_EQ(fold<C>(DType::c64, ReduceOp::product, {{0, 1}, {0, 1}, {0, 1}}), C(0, -1));
+  EXPECT_EQ(fold<C>(DType::c64, ReduceOp::sum, {{1, 2}, {3, 4}}), C(4, 6));
+  EXPECT_EQ(fold<C>(DType::c64, ReduceOp::avg, {{1, 2}, {3, 4}}, 2), C(2, 3));
+  using Z = std::complex<double>;
+  EXPECT_EQ(fold<Z>(DType::c128, ReduceOp::product, {{1e200, 1}, {1e-200, 1e-200}}), Z(1 - 1e-200, 1 + 1e-200));
+  const C endless = fold<C>(DType::c64, ReduceOp::product, {{kInf, 0}, {1, 0}});
+  EXPECT_EQ(endless.real(), kInf);
+  EXPECT_EQ(bits(endless.imag()), bits(kNan)) << "infinity times zero: as the formula says";
 }
 
 TEST(Reference, BooleansAreZeroOrOne) {

@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[Callable[[Group], object], str]] = {
     ),
     "complex": (
         lambda w: w.all_reduce(np.zeros(3, complex), "min"),
-        "op min is not defined for complex128; sum and avg are",
+        "min is not defined for c128; complex numbers have no order",
     ),
     "objects": (lambda w: w.all_reduce(np.zeros(3, object)), "x holds Python objects"),
     "dates": (lambda w: w.all_reduce(np.zeros(3, "M8[s]")), r"x has elements of datetime64\[s\], which can be moved"),

@@ -58,9 +58,38 @@ def complex_numbers(world: Group) -> None:
             assert numpy.array_equal(world.reduce_scatter(numpy.tile(inputs[rank], n)), total)
             world.reduce(inputs[rank], n - 1, out=x)
             assert rank != n - 1 or numpy.array_equal(x, total)
+            product = numpy.prod(inputs, axis=0)  # of small integers: exact
+            world.all_reduce(inputs[rank], "product", out=x)
+            assert numpy.array_equal(x, product), (dtype, count)
+            assert numpy.array_equal(world.reduce_scatter(numpy.tile(inputs[rank], n), op="product"), product)
+            world.reduce(inputs[rank], n - 1, "product", out=x)
+            assert rank != n - 1 or numpy.array_equal(x, product)
+            x = numpy.repeat(inputs[rank], 2)
+            world.all_reduce(x[::2], "product")
+            assert numpy.array_equal(x[::2], product)
+            assert numpy.array_equal(x[1::2], inputs[rank])
 
 
-@pytest.mark.parametrize("function", [moves, complex_numbers], ids=lambda f: f.__name__)
+def in_another_slot(world: Group) -> None:
+    import numpy
+
+    rank, n = world.rank, world.size
+    for count in (1, 5, 60_000):
+        for dtype in ("f8", "c16", "S3"):
+            parts = [numpy.full(count, q + 1).astype(dtype) for q in range(n)]
+            for asynchronous in (False, True):
+                out = numpy.zeros(n * count, dtype)
+                slot = (rank + 1) % n
+                x = out[slot * count : (slot + 1) * count]
+                x[:] = parts[rank]
+                if asynchronous:
+                    world.all_gather(x, out, async_op=True).wait()
+                else:
+                    world.all_gather(x, out)
+                assert numpy.array_equal(out, numpy.concatenate(parts)), (count, dtype, asynchronous)
+
+
+@pytest.mark.parametrize("function", [moves, complex_numbers, in_another_slot], ids=lambda f: f.__name__)
 @pytest.mark.parametrize(("ranks", "transport"), [(1, ""), (2, ""), (3, ""), (3, "tcp")])
 def test_elements(pools: Pools, ranks: int, transport: str, function: Any) -> None:
     pools(ranks, transport).run(function)
@@ -98,10 +127,37 @@ def test_what_only_moves_is_not_reduced(alone: Group, dtype: Any) -> None:
         alone.all_reduce(numpy.zeros(3, dtype))
 
 
-@pytest.mark.parametrize("op", ["product", "min", "max", "band"])
-def test_complex_numbers_are_not_their_parts(alone: Group, op: str) -> None:
-    with pytest.raises(unisono.InvalidArgument, match=f"op {op} is not defined for complex128; sum and avg are"):
-        alone.all_reduce(numpy.zeros(3, complex), op)
+@pytest.mark.parametrize("op", ["min", "max", "band"])
+def test_complex_numbers_have_no_order(alone: Group, op: str) -> None:
+    why = "it is for integers and bool" if op == "band" else "complex numbers have no order"
+    for dtype, name in (("c8", "c64"), ("c16", "c128")):
+        with pytest.raises(unisono.InvalidArgument, match=f"{op} is not defined for {name}; {why}"):
+            alone.all_reduce(numpy.zeros(3, dtype), op)
+
+
+def test_complex_products_of_other_libraries_arrays(alone: Group) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed (tools/requirements-torch.txt)")
+
+    def call(world: Group) -> bool:
+        x = torch.full((3,), 1 + 1j)
+        world.all_reduce(x, "product")
+        y = memoryview(numpy.full(3, 1 + 1j))
+        world.all_reduce(y, "product")
+        return bool((x == 2j).all()) and bool((numpy.asarray(y) == 2j).all())
+
+    assert unisono.spawn_threads(2, call) == [True, True]
+
+
+def test_colours_of_64_bits(alone: Group) -> None:
+    part = alone.split(2**63 - 1, -(2**63))
+    assert part is not None and part.size == 1
+    assert alone.split(numpy.int64(2**62)) is not None
+    assert alone.split(-(2**63)) is None
+    for colour, message in {2**63: "colour is 9223372036854775808; it must be from -2", "a": "colour is a str"}.items():
+        with pytest.raises(unisono.InvalidArgument, match=message):
+            alone.split(colour)
+    with pytest.raises(unisono.InvalidArgument, match="key is a float"):
+        alone.split(0, 0.5)
 
 
 @pytest.mark.parametrize("pair", [("c8", "f8"), ("M8[s]", "f8"), ("S8", "i8")], ids=str)

@@ -140,5 +140,6 @@ def test_a_subinterpreter_may_not_import_it(when: str) -> None:
     done = subprocess.run(command, env=environment({}), timeout=60, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     said, size = done.stdout.splitlines()
-    assert "subinterpreter" in said and "main interpreter" in said, said
+    assert "subinterpreter" in said, said  # Python 3.13 refuses it itself, in words of its own
+    assert sys.version_info >= (3, 13) or "main interpreter" in said, said
     assert size == "1"

@@ -21,7 +21,7 @@ inline constexpr size_t kLine = 64;
 /// In the order of unisono::ReduceOp and unisono::DType (checked where the table is used). Null where supports() is
 /// false.
 inline constexpr int kOps = 8;
-inline constexpr int kTypes = 13;
+inline constexpr int kTypes = 15;
 /// `count` elements of f16 or bf16 as f32, or back.
 using ConvertFunction = void (*)(char* to, const char* from, size_t count) noexcept;
 inline constexpr int kHalves = 2;  ///< f16, bf16: the first of unisono::DType

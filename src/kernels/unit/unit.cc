@@ -3,6 +3,7 @@
 // included: table.h says why.
 
 #include "kernels/unit/average.h"
+#include "kernels/unit/complex.h"
 #include "kernels/unit/conversions.h"
 #include "kernels/unit/copies.h"
 #include "kernels/unit/elements.h"
@@ -26,8 +27,9 @@ using D = Plain<double>;
 
 }  // namespace
 
-/// Rows: sum avg product min max band bor bxor. Columns: f16 bf16 f32 f64, i8-i64, u8-u64, bool. Where the sign does
-/// not matter signed types use the unsigned kernels, which wrap. Partial sums of averages (divisor 1) are sums.
+/// Rows: sum avg product min max band bor bxor. Columns: f16 bf16 f32 f64, i8-i64, u8-u64, bool, c64, c128.
+/// Where the sign does not matter signed types use the unsigned kernels, which wrap. Partial sums of averages
+/// (divisor 1) are sums.
 extern const unit::Table kTable;
 #define UNISONO_INTEGERS(OP) reduce<N8, OP>, reduce<N16, OP>, reduce<N32, OP>, reduce<N64, OP>
 // NOLINTBEGIN(bugprone-macro-parentheses): it names a type
@@ -37,13 +39,14 @@ extern const unit::Table kTable;
 const unit::Table kTable = {
     {
         {reduce_sum<F16>, reduce_sum<Bf16>, reduce_sum<F>, reduce_sum<D>, UNISONO_INTEGERS(Sum<Integers>),
-         UNISONO_INTEGERS(Sum<Integers>), reduce<Bool, Logical<Or>>},
+         UNISONO_INTEGERS(Sum<Integers>), reduce<Bool, Logical<Or>>, reduce_complex_sum<F>, reduce_complex_sum<D>},
         {reduce_sum<F16>, reduce_sum<Bf16>, reduce_sum<F>, reduce_sum<D>, reduce_average<int8_t>,
          reduce_average<int16_t>, reduce_average<int32_t>, reduce_average<int64_t>, reduce_average<uint8_t>,
-         reduce_average<uint16_t>, reduce_average<uint32_t>, reduce_average<uint64_t>},
+         reduce_average<uint16_t>, reduce_average<uint32_t>, reduce_average<uint64_t>, nullptr, reduce_complex_sum<F>,
+         reduce_complex_sum<D>},
         {reduce<F16, Product<Floats>>, reduce<Bf16, Product<Floats>>, reduce<F, Product<Floats>>,
          reduce<D, Product<Floats>>, UNISONO_INTEGERS(Product<Integers>), UNISONO_INTEGERS(Product<Integers>),
-         reduce<Bool, Logical<And>>},
+         reduce<Bool, Logical<And>>, reduce_complex_product<float>, reduce_complex_product<double>},
         {reduce<F16, Minimum>, reduce<Bf16, Minimum>, reduce<F, Minimum>, reduce<D, Minimum>, reduce<I8, Min>,
          reduce<I16, Min>, reduce<I32, Min>, reduce<I64, Min>, UNISONO_INTEGERS(Min), reduce<Bool, Logical<And>>},
         {reduce<F16, Maximum>, reduce<Bf16, Maximum>, reduce<F, Maximum>, reduce<D, Maximum>, reduce<I8, Max>,
