@@ -141,7 +141,8 @@ def test_complex_products_of_other_libraries_arrays(alone: Group) -> None:
     def call(world: Group) -> bool:
         x = torch.full((3,), 1 + 1j)
         world.all_reduce(x, "product")
-        y = memoryview(numpy.full(3, 1 + 1j))
+        values: Any = numpy.full(3, 1 + 1j)
+        y = memoryview(values)
         world.all_reduce(y, "product")
         return bool((x == 2j).all()) and bool((numpy.asarray(y) == 2j).all())
 
