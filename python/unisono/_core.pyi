@@ -471,8 +471,8 @@ class Group:
         get the same bits. Float16 and bfloat16 are summed in float32.
 
         Elements are float16, bfloat16, float32, float64, (u)int8 to (u)int64, bool, complex64 or complex128 (these two
-        for sum and avg), in any array with the buffer protocol or DLPack: used in place, or through a copy where they
-        do not lie side by side.
+        for sum, avg and product), in any array with the buffer protocol or DLPack: used in place, or through a copy
+        where they do not lie side by side.
 
         Blocks until the result is there; with async_op=True returns a Work at once instead. timeout: seconds, or a
         timedelta.
@@ -846,7 +846,7 @@ class Group:
         is missing.
         """
 
-    def split(self, colour: int, key: int = 0, *, timeout: Seconds = None) -> Group | None:
+    def split(self, colour: SupportsIndex, key: SupportsIndex = 0, *, timeout: Seconds = None) -> Group | None:
         """
         Every rank calls it; those with one colour form a group, ordered by (key, rank).
 

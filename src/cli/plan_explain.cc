@@ -123,7 +123,7 @@ void add_candidates(Explanation& said, const ExplainRequest& request) {
   possible.peer_memory = q.one_host && request.config.peer_memory;  // whether ranks may, they find out when they meet
   for (const plan::Algorithm& a : plan::algorithms()) {
     if (a.collective != q.collective || !plan::why_not(a, possible).empty()) continue;
-    Candidate candidate{&a, a.cost({q.ranks, 0, request.root, request.hosts, request.nodes}), {}, {}};
+    PossibleAlgorithm candidate{&a, a.cost({q.ranks, 0, request.root, request.hosts, request.nodes}), {}, {}};
     if (const auto e = expected.find(&a); e != expected.end()) candidate.expected = e->second;
     if (const auto m = measured.find(std::string(a.name)); m != measured.end()) candidate.measured = m->second * 1e-6;
     said.candidates.push_back(candidate);

@@ -25,7 +25,7 @@ struct ExplainRequest {
 };
 
 /// An algorithm that can run there.
-struct Candidate {
+struct PossibleAlgorithm {
   const plan::Algorithm* algorithm = nullptr;
   plan::Cost cost;
   std::optional<double> expected, measured;  ///< seconds
@@ -47,7 +47,7 @@ struct Explanation {
   std::optional<tuning::Record> record;
   std::optional<plan::CostModel> constants;
   std::string origin;  ///< of the constants
-  std::vector<Candidate> candidates;
+  std::vector<PossibleAlgorithm> candidates;
   std::int64_t measured_bytes = 0;  ///< at which they were measured
   std::vector<ListedRule> rules;    ///< of that collective, later ones win
 };

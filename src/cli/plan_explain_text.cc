@@ -60,10 +60,10 @@ void print_constants(const Explanation& said, const ExplainRequest& request) {
 
 void print_candidates(const Explanation& said) {
   bool any = false;
-  for (const Candidate& c : said.candidates) any = any || c.measured;
+  for (const PossibleAlgorithm& c : said.candidates) any = any || c.measured;
   const std::string head = any ? fmt::format("measured at {}", plan::format_size(said.measured_bytes)) : "measured";
   fmt::print("\n  {:<22} {:>6} {:>7}  {:>10}  {:>18}\n", "algorithm", "steps", "bytes", "expected", head);
-  for (const Candidate& c : said.candidates) {
+  for (const PossibleAlgorithm& c : said.candidates) {
     const bool competes = said.rival && c.algorithm == said.rival->algorithm;
     fmt::print("{} {:<22} {:>6} {:>7.4g}  {:>10}  {:>18}\n",
                c.algorithm == said.choice.algorithm ? '*'
@@ -119,7 +119,7 @@ void print_json(const Explanation& said) {
   const auto us = [](const std::optional<double>& s) {
     return s ? nlohmann::ordered_json(*s * 1e6) : nlohmann::ordered_json();
   };
-  for (const Candidate& c : said.candidates)
+  for (const PossibleAlgorithm& c : said.candidates)
     j["candidates"].push_back(
         {{"algorithm", c.algorithm->name},
          {"steps",

@@ -336,7 +336,7 @@ def refusals() -> None:
     _raises(lambda: elsewhere.allreduce([torch.ones(3, device="meta")]), "cpu:unisono,cuda:nccl")
     overlapping = torch.zeros(2 * n)
     if n > 1 and rank == 0:
-        _raises(lambda: dist.all_gather_into_tensor(overlapping[:n], overlapping[n - 1 : n]), "overlap")
+        _raises(lambda: dist.reduce_scatter_tensor(overlapping[n - 1 : n], overlapping[:n]), "overlap")
     dist.barrier()
 
 

@@ -1,7 +1,7 @@
 """The back end in Python, for machines without a C++ compiler: what `unisono.torch._backend` offers, as far as it can.
 
-Collectives move their data in unisono's C++ library, as ever. What is slower is the way there: each call costs some 50
-microseconds more, and each asynchronous call whose future is asked for a thread. What needs torch's C++ interfaces is
+Collectives move their data in unisono's C++ library, as ever. What is slower is the way there, which is Python's, and
+each asynchronous call whose future is asked for costs a thread. What needs torch's C++ interfaces is
 refused with a sentence: the flight record, and `init_process_group("cpu:unisono,cuda:nccl")`, in which torch takes a
 group in Python for all devices.
 """
