@@ -272,7 +272,7 @@ void add_bench(CLI::App& app, int& status) {
       "  unisono bench --tune -n 4 --plot tuned.svg        measure all algorithms; groups of this layout then choose "
       "by it");
   command->add_option("collective", a->collective, names_of_collectives() + "; may be left out with --tune");
-  command->add_option("-n,--ranks", a->ranks,
+  command->add_option("-n,--np,--ranks", a->ranks,
                       "ranks to start on this host (default 2, or the job that this is part of)");
   command
       ->add_option("--sizes", a->sizes,
@@ -293,7 +293,7 @@ void add_bench(CLI::App& app, int& status) {
       ->check(CLI::IsMember({"ordinary", "private", "shared", "registered"}))
       ->capture_default_str();
   command->add_option("--bind", a->bind, kBindHelp)->check(CLI::IsMember(kBindNames))->capture_default_str();
-  command->add_option("--json", a->json, "write the figures to this file");
+  command->add_option("--json", a->json, "write the figures to this file")->type_name("FILE");
   command->add_flag("--check", a->measure.check,
                     "verify every element of the results; any wrong one makes the exit status 1");
   command->add_option("--iters", a->measure.iterations, "timed calls (default: --seconds of them)")
@@ -306,7 +306,8 @@ void add_bench(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_flag("--tune", a->tune,
                     "measure every algorithm at a ladder of sizes, and keep which is best for groups of this layout");
-  command->add_option("--plot", a->plot, "with --tune: draw all algorithms and the chosen ones into this SVG file");
+  command->add_option("--plot", a->plot, "with --tune: draw all algorithms and the chosen ones into this SVG file")
+      ->type_name("FILE");
   command->add_flag("--as-rank", a->is_rank)->group("");  // hidden: how the command starts itself
   command->callback([a, command, &status] {
     a->sizes_given = command->count("--sizes") > 0;

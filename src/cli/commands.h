@@ -10,5 +10,6 @@ void add_run(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
+void add_completion(CLI::App& app, int& status);
 
 }  // namespace unisono::cli

@@ -54,12 +54,14 @@ int run(RunArguments& a) {
 void add_run(CLI::App& app, int& status) {
   auto a = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "start the ranks of a job on this host");
-  command->add_option("-n,--nproc-per-node", a->launch.ranks, "ranks on this host")->required();
+  command->add_option("-n,--np,--nproc-per-node", a->launch.ranks, "ranks on this host")->required();
   command->add_option("--nnodes", a->launch.nodes, "hosts, each with its own `unisono run` and as many ranks");
   command->add_option("--node-rank", a->launch.node_rank, "which of the hosts this is, from 0");
   command->add_option("--rdzv", a->launch.rendezvous, "HOST:PORT where host 0 serves the store; for several hosts");
-  command->add_option("--secret-file", a->launch.secret_file,
-                      "file (mode 0600) with the job secret, the same on all hosts; for several hosts");
+  command
+      ->add_option("--secret-file", a->launch.secret_file,
+                   "file (mode 0600) with the job secret, the same on all hosts; for several hosts")
+      ->type_name("FILE");
   command->add_option("--timeout", a->time_limit, "end the job after so many seconds, with exit status 124")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--grace", a->grace, "seconds between the first failure and the end of the others")
@@ -73,7 +75,7 @@ void add_run(CLI::App& app, int& status) {
                       ->type_name("DIR");
   command->add_flag("--log-only", a->launch.log_only, "with --log-dir: only there, nothing is shown")->needs(log_dir);
   command->add_option("--env", a->environment, "NAME=VALUE for every rank; may be repeated")->allow_extra_args(false);
-  command->add_option("command", a->launch.command, "program and its arguments, after --");
+  command->add_option("command", a->launch.command, "program and its arguments; -- before them is never wrong");
   command->positionals_at_end();
   command->footer(kRunExamples);
   command->callback([a, &status] { status = run(*a); });
