@@ -78,8 +78,9 @@ Result<std::vector<std::string>> normalised(const CLI::App& app, std::span<char*
     if (word == "--") break;
     if (word.size() < 2 || word.front() != '-') {
       if (command == &app) {
-        command = app.get_subcommand_no_throw(word);
-        if (command == nullptr) return unknown("command", word, where, commands_of(app));
+        const auto found = app.get_subcommands([&](const CLI::App* c) { return c->get_name() == word; });
+        if (found.empty()) return unknown("command", word, where, commands_of(app));
+        command = found.front();
         where += " " + word;
       } else if (command->get_name() == "run") {
         result.insert(result.begin() + static_cast<std::ptrdiff_t>(i), "--");
