@@ -30,6 +30,8 @@ TSAN_FOLDERS = ("transport", "engine", "group")
 # One thread advances all ranks of the simulator: there is nothing in it for ThreadSanitizer to see.
 TSAN_WITHOUT = ("simulation_test",)
 ASAN_FOLDERS = ("base", "transport", "rendezvous", "engine", "group")
+# The longest, whose code others run as well: `make test-long` has them.
+ASAN_WITHOUT = ("simulation_test", "group_memory_test")
 
 # What asks tests for more: Python's for slow cases, C++'s for so many times the seeds.
 LONG = {"UNISONO_TEST_LONG": "1", "UNISONO_TEST_SCALE": "10"}
@@ -243,7 +245,7 @@ def sanitized(preset: str, long: bool) -> Selection:
     """What runs under a sanitizer: all of it, or what is worth its time."""
     if long:
         return Selection()
-    return Selection(TSAN_FOLDERS, TSAN_WITHOUT) if preset == "tsan" else Selection(ASAN_FOLDERS)
+    return Selection(TSAN_FOLDERS, TSAN_WITHOUT) if preset == "tsan" else Selection(ASAN_FOLDERS, ASAN_WITHOUT)
 
 
 def tsan(settings: Settings) -> Result:
