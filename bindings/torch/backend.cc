@@ -58,7 +58,7 @@ Backend::Backend(std::shared_ptr<Worlds> worlds, const c10::intrusive_ptr<c10d::
     // When all are through, all have read: a group that is made over the same store later must not find this one's addresses.
     group_->barrier({{}, timeout});
     ours->forget();
-    worlds_->enlist({world_, group_, executor_});
+    worlds_->enlist({world_, group_, executor_, health_});
     recorded_group_ = worlds_->record()->enlist(recorded(*options_, rank, size));
   } catch (const Timeout& e) {
     // Before the group exists, a rank that is missing is the store's news.
@@ -218,6 +218,7 @@ Backend::WorkPtr Backend::launch(Operation&& operation, bool async, milliseconds
       return in_flight(std::move(operation), std::move(recording), group_->start(call), record);
     }
     operation.call.options.interrupted = &python_interrupted;
+    const Caller caller(*health_, *executor_);
     group_->run(operation.call);
   } catch (const Error&) {
     worlds_->record()->end(record, false);

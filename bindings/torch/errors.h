@@ -30,7 +30,14 @@ bool python_interrupted() noexcept;
 /// When a signal handler raised in this thread: throw what it raised. No GIL needed.
 void throw_python_error();
 
-/// Gives up Python's lock while it lives, if this thread has it: others may need it to come to an end.
+/// A thread other than Python's main one that does not hold Python's lock.
+bool is_beside_python() noexcept;
+
+/// Never returns.
+[[noreturn]] void stay() noexcept;
+
+/// Gives up Python's lock while it lives, if this thread has it: others may need it to come to an
+/// end.
 class LetPythonGo {
  public:
   LetPythonGo() noexcept;

@@ -128,6 +128,7 @@ bool Flight::completed() {
 }
 
 void Flight::wait(milliseconds limit) {
+  const Caller caller(*health_, *executor_);
   const auto until = SteadyClock::now() + saturated(limit);
   while (!work_.done()) {
     // In slices, so that Ctrl-C is heard.

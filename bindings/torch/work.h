@@ -16,9 +16,31 @@
 
 namespace unisono::torch_backend {
 
-/// What an asynchronous operation leaves in its back end: which failure came last, for getError().
+/// What operations leave in their back end: which failure came last, for getError(), and who waits.
 struct Health {
   std::atomic<Failure> failure{Failure::none};
+  std::atomic<int> callers{0};  ///< threads that wait in a call
+};
+
+/// A thread that waits in a call, while it lives. Once the process ends a daemon thread does not
+/// come back from there: Python would end it, and C++ the process.
+class Caller {
+ public:
+  Caller(Health& health, const Executor& executor) noexcept : health_(health), executor_(executor) {
+    health_.callers++;
+  }
+  ~Caller() {
+    if (may_stay_ && executor_.left()) stay();
+    health_.callers--;
+  }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+ private:
+  Health& health_;
+  const Executor& executor_;
+  // Asked while the interpreter lives: at its end it says of every thread that it holds the lock.
+  const bool may_stay_ = is_beside_python();
 };
 
 /// Have the results of those that are done in the user's tensors.

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <unisono/secret.hpp>
 
+#include "work.h"
+
 namespace unisono::torch_backend {
 namespace {
 
@@ -99,6 +101,13 @@ void Worlds::leave(const std::optional<std::string>& reason) noexcept {
       const auto group = member.group.lock();
       if (!group || !*group) continue;
       if (reason) group->abort(*reason);
+      const auto health = member.health.lock();
+      if (health && health->callers > 0) {
+        // A daemon thread waits there. It must neither lose the group nor come back: Python would
+        // end it, and C++ the process.
+        new std::shared_ptr<Group>(group);
+        continue;
+      }
       *group = Group();       // the last handle: leaves, with patience for what is in flight
     } catch (const Error&) {  // destroyed or failed before: there is nobody to tell
     }

@@ -15,8 +15,8 @@
 
 namespace unisono::torch_backend {
 
-/// One process's place in one job: transports, shared memory, the progress thread. Lives as long as the
-/// last group or operation that uses it. Thread-safety: any thread.
+/// One process's place in one job: transports, shared memory, the progress thread. Lives as long as
+/// the last group or operation that uses it. Thread-safety: any thread.
 class World {
  public:
   /// Its end does nothing in a forked child: threads and connections are the parent's.
@@ -35,11 +35,14 @@ struct Place {
   Duration timeout{};
 };
 
-/// A group, and what runs its callbacks.
+struct Health;
+
+/// A group, what runs its callbacks, and who waits in its calls.
 struct Member {
   std::weak_ptr<World> world;
   std::weak_ptr<Group> group;
   std::weak_ptr<Executor> executor;
+  std::weak_ptr<Health> health;
 };
 
 /// The world of the default group, for the groups within it. One object a process, held by the Python module.
@@ -62,9 +65,10 @@ class Worlds {
   void retire(const std::shared_ptr<World>& world);
   /// Remember a group, and the threads of its callbacks, for leave().
   void enlist(Member member);
-  /// The process ends without having destroyed its groups: leave them, so that the other ranks get what
-  /// is on its way to them. With a reason (an uncaught exception): tell it to them first. Otherwise waits
-  /// for what was sent and not waited for: five seconds, and a second a group, at most.
+  /// The process ends without having destroyed its groups: leave them, so that the other ranks get
+  /// what is on its way to them. With a reason (an uncaught exception): tell it to them first.
+  /// Otherwise waits for what was sent and not waited for: five seconds, and a second a group, at
+  /// most.
   void leave(const std::optional<std::string>& reason) noexcept;
 
  private:

@@ -192,6 +192,31 @@ def leaves_without_destroying(rank: int, size: int, folder: str) -> None:
         assert (x == 5).all()
 
 
+def ends_beside_daemons(rank: int, size: int, folder: str, raised: bool) -> None:
+    """Daemon threads of all ranks wait in calls that nobody answers; the last rank to end sees the others leave."""
+    _join(rank, size, folder)
+    groups = [dist.new_group() for _ in range(3)]
+    dist.barrier()
+    calls = [
+        lambda: dist.all_reduce(torch.ones(4), group=groups[0]),
+        lambda: dist.all_reduce(torch.ones(4), group=groups[1], async_op=True).wait(),
+        lambda: dist.recv(torch.ones(4), 1 - rank, group=groups[2]),
+    ]
+    begun = [threading.Event() for _ in calls]
+
+    def wait(i: int) -> None:
+        begun[i].set()
+        calls[i]()
+
+    # No collective has all its ranks.
+    for i in [0, 1, 2] if rank == 0 else [2]:
+        threading.Thread(target=wait, args=(i,), daemon=True).start()
+        begun[i].wait()
+    time.sleep(0.2 if rank == 0 else 0.4)  # not for order: so that they are in their calls
+    if raised and rank == 1:
+        raise RuntimeError("on purpose")
+
+
 def monitored(rank: int, size: int, folder: str, wait_all_ranks: bool) -> str:
     """Only ranks 0 and 3 come, when it is about them."""
     from unisono.torch import monitored_barrier

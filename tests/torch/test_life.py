@@ -78,6 +78,12 @@ def test_an_exception_on_one_rank_ends_all(tmp_path: Path) -> None:
         failed(ends[rank], "DistBackendError", "rank 1")
 
 
+@pytest.mark.parametrize("raised", [False, True])
+def test_daemon_threads_do_not_change_how_a_program_ends(tmp_path: Path, raised: bool) -> None:
+    ends = launch(cases.ends_beside_daemons, 2, tmp_path, raised=raised)
+    assert [end.status for end in ends] == [0, 1 if raised else 0]
+
+
 def test_what_was_sent_arrives(tmp_path: Path) -> None:
     values(launch(cases.leaves_without_destroying, 2, tmp_path))
 
