@@ -1,5 +1,5 @@
-/// What front ends in Python need that bring ranks together themselves, as unisono.torch does: settings without a rank, a
-/// job secret, and another library's store as ours.
+/// What front ends in Python need that bring ranks together themselves, as unisono.torch does:
+/// settings without a rank, a job secret, and another library's store as ours.
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -24,8 +24,9 @@ Bytes to_cpp(nb::handle value) {
   return {data, data + bytes.size()};
 }
 
-/// Another library's store, by the names of torch.distributed.Store's methods. Thread-safety: any thread; each call takes
-/// the GIL. What the store raises is SystemError with its text, or Timeout where the time is over.
+/// Another library's store, by the names of torch.distributed.Store's methods. Thread-safety: any
+/// thread; each call takes the GIL. What the store raises is SystemError with its text, or Timeout
+/// where the time is over.
 class ForeignStore final : public Store {
  public:
   ForeignStore(nb::object store, std::string description)
@@ -35,7 +36,7 @@ class ForeignStore final : public Store {
       (void)store_.release();
       return;
     }
-    const nb::gil_scoped_acquire acquire;
+    const GilHeld acquire;
     store_.reset();
   }
   ForeignStore(const ForeignStore&) = delete;
@@ -74,7 +75,8 @@ class ForeignStore final : public Store {
         store_.attr("wait")(list_of(keys), delta);
       });
     } catch (const SystemError& e) {
-      // torch's stores tell a missed key from a lost server in their text alone, and each in words of its own.
+      // torch's stores tell a missed key from a lost server in their text alone, and each in words
+      // of its own.
       if (Clock::now() + std::chrono::milliseconds(1) < until) throw;
       throw Timeout(e.what(), {});
     }
@@ -93,7 +95,7 @@ class ForeignStore final : public Store {
   }
   template <class F>
   auto call(const char* verb, std::string_view key, F&& f) -> decltype(f()) {
-    const nb::gil_scoped_acquire acquire;
+    const GilHeld acquire;
     try {
       return f();
     } catch (nb::python_error& e) {
@@ -126,7 +128,7 @@ void decline(const std::shared_ptr<Store>& store, int rank, int size, const std:
   SecretTerms terms;
   terms.rank = rank;
   terms.size = size;
-  const nb::gil_scoped_release release;
+  const GilReleased release;
   decline_secret(*store, terms, reason);
 }
 
