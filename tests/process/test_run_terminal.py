@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_run import PYTHON, heard, unisono  # noqa: F401  (a fixture that is used by itself)
+from test_run import PYTHON, heard, unisono, wait_until  # noqa: F401  (a fixture that is used by itself)
 
 # The others' output would come in between.
 ONLY_RANK_0 = "import os, sys\nif os.environ['RANK'] != '0': sys.exit()\n"
@@ -110,6 +110,11 @@ def test_a_killed_job_leaves_the_terminal_as_it_was(terminal: Shell, tmp_path: P
     assert termios.tcgetattr(terminal.slave) == before
 
 
+def state(pid: int) -> str:
+    """As ps prints it: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def test_ctrl_z_stops_the_ranks_and_fg_continues_them(terminal: Shell, tmp_path: Path) -> None:
     """Both ranks are stopped; the time does not count for --timeout."""
     goes_on = tmp_path / "go"
@@ -119,7 +124,8 @@ def test_ctrl_z_stops_the_ranks_and_fg_continues_them(terminal: Shell, tmp_path:
     pids = [int(re.findall(r"pid (\d+)", terminal.until(r"pid \d+\r?\n"))[0]) for _ in range(2)]
     terminal.type("\x1a")
     terminal.until("Stopped")
-    assert [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids] == ["T", "T"]
+    # The shell says so when the launcher has stopped; the ranks' signals may still be on their way.
+    wait_until(lambda: [state(pid) for pid in pids] == ["T", "T"], "both ranks stopped")
     time.sleep(3.2)  # longer than the limit: the very thing that is tested
     terminal.type("fg\n")
     goes_on.touch()
