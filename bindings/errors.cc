@@ -25,8 +25,9 @@ nb::object to_python(const Error& error) {
   return make("Error", message);
 }
 
-/// A signal whose handler has yet to run: Ctrl-C reaches all ranks of a job, and the first one to react makes the others'
-/// calls fail. Then their own KeyboardInterrupt is the news, and printing another error would be interrupted by it.
+/// A signal whose handler has yet to run: Ctrl-C reaches all ranks of a job, and the first one to
+/// react makes the others' calls fail. Then their own KeyboardInterrupt is the news, and printing
+/// another error would be interrupted by it.
 bool signal_handler_raised(const Error& error) {
   if (PyErr_CheckSignals() == 0) return false;
   if (dynamic_cast<const Aborted*>(&error) != nullptr || dynamic_cast<const RankFailure*>(&error) != nullptr)

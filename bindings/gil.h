@@ -1,9 +1,10 @@
 #pragma once
 /// The interpreter's lock (GIL): released while C++ blocks, taken where C++ needs Python.
 ///
-/// Before Python 3.14 a daemon thread that asks for the lock of an interpreter that is ending is ended by pthread_exit.
-/// That unwinds its stack, and C++ ends the process where a function on it is noexcept or catches everything. Such a
-/// thread waits here instead, until the process has ended.
+/// Before Python 3.14 a daemon thread that asks for the lock of an interpreter that is ending is
+/// ended by pthread_exit. That unwinds its stack, and C++ ends the process where a function on it
+/// is noexcept or catches everything. Such a thread waits here instead, until the process has
+/// ended.
 
 #include <cxxabi.h>
 #include <nanobind/nanobind.h>
@@ -11,7 +12,8 @@
 
 namespace unisono::python {
 
-/// Calls `f`, which may run Python code or take the lock. A thread that is ended within it waits here for ever.
+/// Calls `f`, which may run Python code or take the lock. A thread that is ended within it waits
+/// here for ever.
 template <class F>
 decltype(auto) call_interpreter(F&& f) {
   try {

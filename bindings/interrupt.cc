@@ -6,9 +6,9 @@ namespace unisono::python {
 
 namespace {
 
-/// Python runs signal handlers in its main thread only: the process's first one, a forked child's only one, or,
-/// where Python is embedded, the one that imported this module. A daemon thread must not ask: the interpreter may
-/// be ending.
+/// Python runs signal handlers in its main thread only: the process's first one, a forked child's
+/// only one, or, where Python is embedded, the one that imported this module. A daemon thread must
+/// not ask: the interpreter may be ending.
 const pid_t importer = ::gettid();
 
 bool may_run_handlers() noexcept {

@@ -25,11 +25,13 @@ inline void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-/// In a catch block of a call that asked interrupted(): throws on. An exception that a signal handler raised wins over
-/// what the call threw because of it, whose message becomes a note to it (Python 3.11). GIL held.
+/// In a catch block of a call that asked interrupted(): throws on. An exception that a signal
+/// handler raised wins over what the call threw because of it, whose message becomes a note to it
+/// (Python 3.11). GIL held.
 [[noreturn]] void rethrow();
 
-/// After such a call has succeeded: throws what a signal handler raised at the last moment, with `outcome` as a note.
+/// After such a call has succeeded: throws what a signal handler raised at the last moment, with
+/// `outcome` as a note.
 void check_raised(const char* outcome);
 
 /// Run `f` (C++ that blocks and cannot be interrupted: joining a group) in a thread of its own, and wait for it with

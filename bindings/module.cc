@@ -1,6 +1,7 @@
 #include "core.h"
 
-// nanobind's own entry, which changes what it keeps for the process, under another name: PyInit__core checks first.
+// nanobind's own entry, which changes what it keeps for the process, under another name:
+// PyInit__core checks first.
 #define PyInit__core PyInit__core_unchecked
 
 NB_MODULE(_core, m) {

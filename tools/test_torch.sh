@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Run the back end's tests on another torch:   tools/test_torch.sh 2.14.1 [ARGUMENT OF PYTEST ...]
 #
-# Everything lies in build/torch-VERSION, a virtual environment of its own, and is used again by the next run (a CUDA
-# build of torch takes 5 GB). TORCH_VENV=FOLDER uses an existing one, which has this torch. The package is built there
-# as a user's pip builds it; the back end is compiled for that torch.
-# With UNISONO_TEST_LONG=1 the long tests run, too. Exit status 77, with the reason as the last line: this torch cannot be had here.
+# Everything lies in build/torch-VERSION, a virtual environment of its own, and is used again by the
+# next run (a CUDA build of torch takes 5 GB). TORCH_VENV=FOLDER uses an existing one, which has
+# this torch. The package is built there as a user's pip builds it; the back end is compiled for
+# that torch. With UNISONO_TEST_LONG=1 the long tests run, too. Exit status 77, with the reason as
+# the last line: this torch cannot be had here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:?a version of torch, for example 2.14.1}

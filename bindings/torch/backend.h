@@ -86,8 +86,9 @@ class Backend final : public c10d::Backend {
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& opts) override;
   WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override;
-  /// Into one tensor of the root's. Overrides what torch has from 2.14 on; its gather_into_tensor comes here, too. What
-  /// the root alone gives wrongly does not abort the group: whoever waits for it hears of it when the root calls something else.
+  /// Into one tensor of the root's. Overrides what torch has from 2.14 on; its gather_into_tensor
+  /// comes here, too. What the root alone gives wrongly does not abort the group: whoever waits for
+  /// it hears of it when the root calls something else.
   WorkPtr gather_single(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& opts);
   WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& opts) override;
   // --- exchanges.cc
@@ -114,8 +115,9 @@ class Backend final : public c10d::Backend {
   void begin_on_memory(Operation& operation, std::pair<bool, bool> reached);
   /// An entry in the flight record for an operation that begins.
   std::uint64_t note(const Operation& operation, milliseconds timeout, int peer = -1);
-  /// All operations are over: wait until what follows from that is, too, for a second at most. Who drops the group then has dropped
-  /// its threads, descriptors and memory: no callback's thread holds them a little longer.
+  /// All operations are over: wait until what follows from that is, too, for a second at most. Who
+  /// drops the group then has dropped its threads, descriptors and memory: no callback's thread
+  /// holds them a little longer.
   void finish_callbacks();
   Duration limit(milliseconds timeout) const;
   /// "unisono:all_reduce on group "3" (global ranks 0, 2)".

@@ -8,13 +8,13 @@
 
 namespace unisono::torch_backend {
 
-/// Every job that is posted begins at once: an idle thread takes it, or a new one does, so that a job
-/// that blocks holds up no other. Threads end after 100 ms without work: normally there are none. Jobs
-/// that were posted run even when the Executor goes.
+/// Every job that is posted begins at once: an idle thread takes it, or a new one does, so that a
+/// job that blocks holds up no other. Threads end after 100 ms without work: normally there are
+/// none. Jobs that were posted run even when the Executor goes.
 ///
 /// It counts what its threads have still to do for operations in flight. Once it is left (the
-/// interpreter ends) nothing more is begun: freeing a tensor may need Python, which ends threads that
-/// come to it too late. Thread-safety: any thread, also from within a job.
+/// interpreter ends) nothing more is begun: freeing a tensor may need Python, which ends threads
+/// that come to it too late. Thread-safety: any thread, also from within a job.
 class Executor {
  public:
   Executor();
@@ -26,8 +26,8 @@ class Executor {
   void expect();
   void post(std::function<void()> job);
   void finished() noexcept;
-  /// Wait until nothing is expected, `patience` at most. At once in a thread of the Executor: its job
-  /// is one of those that are waited for.
+  /// Wait until nothing is expected, `patience` at most. At once in a thread of the Executor: its
+  /// job is one of those that are waited for.
   void wait(Duration patience) noexcept;
   /// The same, and begin nothing more.
   void leave(Duration patience) noexcept;

@@ -1,5 +1,6 @@
 #pragma once
-/// What the typed members of Group take: contiguous memory (vectors, arrays, spans, strings) and its elements.
+/// What the typed members of Group take: contiguous memory (vectors, arrays, spans, strings) and
+/// its elements.
 
 #include <cstddef>
 #include <optional>
@@ -12,8 +13,9 @@
 
 namespace unisono::detail {
 
-/// Whether a copy of T's bytes is a copy of T. std::pair and std::tuple count, whose assignment alone is not trivial.
-/// Pointers do not, nor what is known to hold some (std::span, std::string_view): they mean nothing in another process.
+/// Whether a copy of T's bytes is a copy of T. std::pair and std::tuple count, whose assignment
+/// alone is not trivial. Pointers do not, nor what is known to hold some (std::span,
+/// std::string_view): they mean nothing in another process.
 template <class T>
 inline constexpr bool kMovable =
     (std::is_trivially_copyable_v<T> ||

@@ -46,9 +46,10 @@ inline constexpr int kAnyRank = -1;
 struct Options {
   std::string_view algorithm{};  ///< by name, instead of the group's table; must be the same on all ranks
   std::optional<Duration> timeout{};
-  /// Asked about ten times a second by the thread that waits in a blocking call (not in a Work). True ends the
-  /// wait: the call throws Aborted, and the group is aborted. A recv to which nothing has come leaves the group as
-  /// it was. How a language binding lets Ctrl-C through. It must not use the library.
+  /// Asked about ten times a second by the thread that waits in a blocking call (not in a Work).
+  /// True ends the wait: the call throws Aborted, and the group is aborted. A recv to which nothing
+  /// has come leaves the group as it was. How a language binding lets Ctrl-C through. It must not
+  /// use the library.
   bool (*interrupted)() noexcept = nullptr;
 };
 
@@ -67,8 +68,9 @@ struct Options {
 /// With `counts` (n entries, equal on all ranks) rank i's part has counts[i] elements instead of count (all_gather, gather,
 /// reduce_scatter, scatter). all_to_all: counts[j] elements go to rank j, output_counts[j] come from rank j.
 /// In place: input == output, and for the n-block collectives input is the own block of output, or output the own block
-/// of input. all_gather and gather take an input that lies elsewhere in output, too: it goes to the own block first.
-/// Any other overlap is refused. An input of an out-of-place call is never written.
+/// of input. all_gather and gather take an input that lies elsewhere in output, too: it goes to the
+/// own block first. Any other overlap is refused. An input of an out-of-place call is never
+/// written.
 struct Call {
   Collective collective = Collective::barrier;
   const void* input = nullptr;
@@ -161,8 +163,8 @@ class UNISONO_API Group {
   /// The group of `ranks` (of this group, in that order). Called by its members only; the others do nothing. Blocks until all of them are there; throws RankFailure as soon as
   /// one has died or left, this group's error as soon as it has failed, and Timeout naming who is missing.
   Group subgroup(std::span<const int> ranks, Options o = {}) const;
-  /// Every rank calls it; those with one colour form a group, ordered by (key, rank). A negative colour joins none (an
-  /// empty Group).
+  /// Every rank calls it; those with one colour form a group, ordered by (key, rank). A negative
+  /// colour joins none (an empty Group).
   Group split(std::int64_t colour, std::int64_t key = 0, Options o = {}) const;
 
   /// Every operation in flight, here and on the other ranks, ends with Aborted; so does every later call.
@@ -175,9 +177,10 @@ class UNISONO_API Group {
   bool made_here() const noexcept;
 
   // --- typed --------------------------------------------------------------------------------------------------------
-  // Each takes spans, and in the overload behind it whatever is contiguous: std::vector, std::array, std::string, arrays.
-  // Reductions take the types of dtype_of(); what only moves takes any trivially copyable type (structs, enums, pairs).
-  // What has no DType travels as bytes: ranks that move two such types of one size get no Mismatch.
+  // Each takes spans, and in the overload behind it whatever is contiguous: std::vector,
+  // std::array, std::string, arrays. Reductions take the types of dtype_of(); what only moves takes
+  // any trivially copyable type (structs, enums, pairs). What has no DType travels as bytes: ranks
+  // that move two such types of one size get no Mismatch.
   template <class T>
   void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum, Options o = {}) const {
     run(reduction(Collective::all_reduce, detail::input_of(data), detail::output_of(data), data.size(), op, 0, o));

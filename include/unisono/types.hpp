@@ -15,7 +15,8 @@ namespace unisono {
 
 /// Element types. f16 is IEEE binary16, bf16 the upper half of binary32; sums and products of both are f32
 /// until all ranks are in, on every transport, and rounded once.
-/// boolean is one byte, zero or not zero. c64 and c128 are two f32 or f64: real part, then imaginary part.
+/// boolean is one byte, zero or not zero. c64 and c128 are two f32 or f64: real part, then
+/// imaginary part.
 enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean, c64, c128 };
 
 namespace detail {
@@ -150,8 +151,9 @@ constexpr std::optional<DType> find_dtype() noexcept {
 }
 }  // namespace detail
 
-/// The DType of a C++ type: bool, std::byte, integers of 1 to 8 bytes, float, double, and std::complex of these two.
-/// f16 and bf16 have no C++20 type: a program that has one names the DType in a Call.
+/// The DType of a C++ type: bool, std::byte, integers of 1 to 8 bytes, float, double, and
+/// std::complex of these two. f16 and bf16 have no C++20 type: a program that has one names the
+/// DType in a Call.
 template <class T>
 constexpr DType dtype_of() noexcept {
   constexpr std::optional<DType> dtype = detail::find_dtype<T>();
@@ -162,8 +164,8 @@ constexpr DType dtype_of() noexcept {
   return dtype.value_or(DType::u8);  // one message is enough
 }
 
-/// Whether `op` means something for `dtype`: sum and product for all numbers, avg for all but bool, min and max for all
-/// that have an order (not complex), band, bor and bxor for integers and bool.
+/// Whether `op` means something for `dtype`: sum and product for all numbers, avg for all but bool,
+/// min and max for all that have an order (not complex), band, bor and bxor for integers and bool.
 constexpr bool supports(ReduceOp op, DType dtype) noexcept {
   const detail::Kind kind = detail::row_of(dtype).kind;
   switch (op) {

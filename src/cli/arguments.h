@@ -10,12 +10,13 @@
 
 namespace unisono::cli {
 
-/// The arguments as `app` wants them, without the program's name: `-np` is `-n`, as for MPI's launchers, and the program that `run` starts
-/// begins where the options end, with or without "--". InvalidArgument for a command or an option that there is not, with the
-/// likeliest one.
+/// The arguments as `app` wants them, without the program's name: `-np` is `-n`, as for MPI's
+/// launchers, and the program that `run` starts begins where the options end, with or without "--".
+/// InvalidArgument for a command or an option that there is not, with the likeliest one.
 Result<std::vector<std::string>> normalised(const CLI::App& app, std::span<char* const> arguments);
 
-/// Which of `names` was meant by `typed`: the nearest by at most two slips, or one that it begins; empty: none is near.
+/// Which of `names` was meant by `typed`: the nearest by at most two slips, or one that it begins;
+/// empty: none is near.
 std::string nearest(const std::string& typed, std::span<const std::string> names);
 
 /// The names of an option or command's options that a user may see, with their dashes.

@@ -1,4 +1,5 @@
-/// `unisono completion`: what shells need to complete the command's words, made of the options as they are.
+/// `unisono completion`: what shells need to complete the command's words, made of the options as
+/// they are.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -123,8 +123,8 @@ Status Launcher::start(std::size_t local) {
   }
   auto error = open_stream(rank.error, err_, rank.number, Source::error, local);
   if (!error) return error.status();
-  // One rank can have the input. A terminal's it can read from a session of its own, where the kernel does not stop
-  // it; a job in the background has no business there.
+  // One rank can have the input. A terminal's it can read from a session of its own, where the
+  // kernel does not stop it; a job in the background has no business there.
   const bool has_input =
       rank.number == 0 && (terminal_.readable() || (::isatty(0) == 0 && (::fcntl(0, F_GETFL) & O_ACCMODE) != O_WRONLY));
   setup_.own_session = has_input && terminal_.readable();

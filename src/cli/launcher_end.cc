@@ -36,7 +36,8 @@ bool Launcher::told_to_end() {
   return false;
 }
 
-/// Wait for whoever reads, as any program does at its end; but a job that was told to end has little time for that.
+/// Wait for whoever reads, as any program does at its end; but a job that was told to end has
+/// little time for that.
 void Launcher::flush() {
   const bool in_haste = interrupted_ != 0 || out_of_time_;
   bool told = false, interrupted = false;

@@ -1,5 +1,6 @@
 #pragma once
-/// One job: launcher.cc starts it, launcher_loop.cc attends to it while it runs, launcher_end.cc ends it.
+/// One job: launcher.cc starts it, launcher_loop.cc attends to it while it runs, launcher_end.cc
+/// ends it.
 
 #include <fmt/format.h>
 #include <sys/epoll.h>

@@ -11,8 +11,8 @@
 
 namespace unisono::cli::launcher {
 
-// How much of the ranks' output is kept for a reader that stalls, before they are made to wait, too: while they run, and
-// while they end, when what holds them up would only delay that.
+// How much of the ranks' output is kept for a reader that stalls, before they are made to wait,
+// too: while they run, and while they end, when what holds them up would only delay that.
 constexpr std::size_t kMostWaiting = std::size_t{256} << 10, kMostWaitingAtTheEnd = std::size_t{16} << 20;
 
 bool Launcher::reads(const LineSink& sink) const {
@@ -69,7 +69,8 @@ void Launcher::loop() {
           break;
       }
     }
-    // Of those that ended in one moment, one that a signal killed is the likelier cause than one that gave up.
+    // Of those that ended in one moment, one that a signal killed is the likelier cause than one
+    // that gave up.
     std::ranges::stable_sort(ended, [this](std::size_t a, std::size_t b) {
       const auto x = ending_of(ranks_[a].process), y = ending_of(ranks_[b].process);
       return x && x->by_signal && !(y && y->by_signal);
@@ -164,7 +165,8 @@ void Launcher::take_reports() {
   }
 }
 
-/// A rank that fails makes others fail, and one of those may be the first to end: ask whom their errors name.
+/// A rank that fails makes others fail, and one of those may be the first to end: ask whom their
+/// errors name.
 void Launcher::find_cause() {
   if (first_failure_ == nullptr || cause_ != nullptr) return;
   const auto number = first_in_cause(ends(), first_failure_->number);
@@ -207,14 +209,15 @@ void Launcher::on_deadline() {
   }
 }
 
-/// To each rank's process group. Ended ranks are zombies until the end of the job, so no group is anybody else's.
+/// To each rank's process group. Ended ranks are zombies until the end of the job, so no group is
+/// anybody else's.
 void Launcher::signal_all(int signal) {
   for (const Rank& rank : ranks_)
     if (!rank.ending) ::kill(-rank.process.pid, signal);
 }
 
-/// None runs on before all have it: the first one to react makes the others' operations fail, and they would tell of
-/// that rather than of the signal.
+/// None runs on before all have it: the first one to react makes the others' operations fail, and
+/// they would tell of that rather than of the signal.
 void Launcher::signal_at_once(int signal) {
   for (const int each : {SIGSTOP, signal, SIGCONT}) signal_all(each);
 }

@@ -1,5 +1,6 @@
 #pragma once
-/// Where the launcher's output goes. Writing never blocks, so that the launcher sees deaths and signals while a reader stalls.
+/// Where the launcher's output goes. Writing never blocks, so that the launcher sees deaths and
+/// signals while a reader stalls.
 
 #include <cstddef>
 #include <string>
@@ -13,18 +14,21 @@ class LineCutter;
 
 inline constexpr std::string_view kClearLine = "\x1b[2K\r";  ///< of a terminal, where a progress bar stood
 
-/// A descriptor that lines go to: what several ranks print does not mix within a line. Thread-safety: none.
+/// A descriptor that lines go to: what several ranks print does not mix within a line.
+/// Thread-safety: none.
 class LineSink {
  public:
   explicit LineSink(int fd);
   LineSink(const LineSink&) = delete;
   LineSink& operator=(const LineSink&) = delete;
 
-  /// Write `text`, and keep what the reader does not take yet. What can never be written is dropped.
+  /// Write `text`, and keep what the reader does not take yet. What can never be written is
+  /// dropped.
   void write(std::string_view text);
   /// A line of the launcher's own, with its newline: on a line of its own.
   void say(std::string_view line);
-  /// After the last line: what was left unfinished gets its newline, but in a stream that passes unchanged.
+  /// After the last line: what was left unfinished gets its newline, but in a stream that passes
+  /// unchanged.
   void end();
 
   /// Bytes that wait for the reader.
@@ -59,7 +63,8 @@ class LineSink {
   Line line_;
 };
 
-/// Both lead to one terminal, pipe or file. Then one sink serves for both, so that their lines do not mix.
+/// Both lead to one terminal, pipe or file. Then one sink serves for both, so that their lines do
+/// not mix.
 bool same_place(int fd, int other);
 
 }  // namespace unisono::cli

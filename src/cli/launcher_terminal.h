@@ -15,8 +15,9 @@ class Terminal {
 
   /// Standard input is a terminal that this process may read: it was not started in the background.
   bool readable() const noexcept { return readable_; }
-  /// Ctrl-Z: stop this process as SIGTSTP does by default, with the terminal set as it was at first, and as now again
-  /// when it continues. Returns at once where nobody could continue it (an orphaned process group).
+  /// Ctrl-Z: stop this process as SIGTSTP does by default, with the terminal set as it was at
+  /// first, and as now again when it continues. Returns at once where nobody could continue it (an
+  /// orphaned process group).
   void stop_here();
 
  private:

@@ -30,15 +30,17 @@ struct RankEnd {
   bool failed() const { return ending && !ending->ok() && !ended_by_us; }
 };
 
-/// The rank of the failure that caused that of rank `first`: from there along the culprits, to one whose own error names nobody who
-/// failed. None while one of them runs still: it may be about to end.
+/// The rank of the failure that caused that of rank `first`: from there along the culprits, to one
+/// whose own error names nobody who failed. None while one of them runs still: it may be about to
+/// end.
 std::optional<int> first_in_cause(std::span<const RankEnd> ends, int first);
 
-/// What that rank's errors say of processes that did not fail, or that other launchers started: "; its error names rank 2, which had
-/// ended with status 0". Empty when they name nobody.
+/// What that rank's errors say of processes that did not fail, or that other launchers started: ";
+/// its error names rank 2, which had ended with status 0". Empty when they name nobody.
 std::string describe_culprits(std::span<const RankEnd> ends, int rank);
 
-/// How the ranks but `first` ended, those that ended alike together: "; ranks 0,1: exited with status 1".
+/// How the ranks but `first` ended, those that ended alike together: "; ranks 0,1: exited with
+/// status 1".
 std::string describe_others(std::span<const RankEnd> ends, int first);
 
 }  // namespace unisono::cli

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kWrongUse = 2;
 
-/// A standard descriptor that is closed would be the next file's that is opened, and take what is meant for the user.
-/// In its place comes one that refuses as a closed one does.
+/// A standard descriptor that is closed would be the next file's that is opened, and take what is
+/// meant for the user. In its place comes one that refuses as a closed one does.
 void keep_closed_ones_apart() {
   for (int fd = 0; fd < 3; fd++)
     if (::fcntl(fd, F_GETFD) < 0) (void)!::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);

@@ -148,7 +148,8 @@ Result<Explanation> explain_choice(const ExplainRequest& request) {
   const auto table = plan::Selector::parse(request.config.algorithm, rules->text());
   if (!table) return table.status().with_context("UNISONO_ALGORITHM, or what was measured");
   list_rules(said, *table, *rules);
-  // As groups do: what the user names is chosen, everything else competes with what reads peers' memory.
+  // As groups do: what the user names is chosen, everything else competes with what reads peers'
+  // memory.
   const bool reach = q.one_host && request.config.peer_memory;
   const bool named =
       std::ranges::any_of(said.rules, [](const ListedRule& r) { return r.rule.origin == plan::Origin::override; });

@@ -1,6 +1,6 @@
 #pragma once
-/// `unisono plan --explain`: which algorithm would run, by which rule, and what is known of the others:
-/// expected from constants, measured.
+/// `unisono plan --explain`: which algorithm would run, by which rule, and what is known of the
+/// others: expected from constants, measured.
 
 #include <cstdint>
 #include <optional>
@@ -41,7 +41,8 @@ struct Explanation {
   plan::Choice choice;
   /// What competes with it, call by call, where ranks can read each other's memory; or nothing.
   std::optional<plan::Choice> rival;
-  /// Nothing of that: the data travels with the announcement of the operation, unless counts differ.
+  /// Nothing of that: the data travels with the announcement of the operation, unless counts
+  /// differ.
   bool goes_inline = false;
   std::optional<int> cores;  ///< that were taken into account; not between hosts
   std::optional<tuning::Record> record;

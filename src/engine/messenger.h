@@ -131,7 +131,8 @@ class Messenger final : private FrameHandler {
   /// Give up on one message; its memory is not used after this. (One that is being handed over comes to its end first, if the peer runs.)
   void cancel(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
-  /// Give up on a receive to which nothing has come, so that nothing is lost. False: something has, or it is no receive.
+  /// Give up on a receive to which nothing has come, so that nothing is lost. False: something has,
+  /// or it is no receive.
   bool withdraw_receive(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
   /// After a failure: a peer may go on writing where memory at [data, data + bytes) lies in the segment, as it is stopped. What is returned is kept until it is known not to.

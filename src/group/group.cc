@@ -367,7 +367,8 @@ Status GroupImpl::interruption(std::string_view verb) const {
                   parts_.name, rank(), me.host, me.pid, verb));
 }
 
-/// A receive to which nothing has come is given up alone; everything else that is not done takes the group with it.
+/// A receive to which nothing has come is given up alone; everything else that is not done takes
+/// the group with it.
 void GroupImpl::interrupt(const std::shared_ptr<engine::Completion>& completion, const Awaited& what) {
   const Status alone = Status::aborted(fmt::format(
       "{} was interrupted before anything came: nothing is lost, and the group can be used as before", describe(what)));

@@ -259,10 +259,12 @@ class WorkImpl {
 
 /// Throws InvalidArgument unless the call makes sense for a group of `size`; everything is checked before anything is sent.
 void validate(const Call& call, int rank, int size, const std::string& group);
-/// Whether the call's input lies in its output, but not where this rank's block does (all_gather, gather at the root).
+/// Whether the call's input lies in its output, but not where this rank's block does (all_gather,
+/// gather at the root).
 bool is_misplaced(const Call& call, int rank, int size) noexcept;
-/// Of such a call: brings the input to this rank's own block of the output, as Gloo does. Nothing for others. To be called
-/// when the operation begins, not before: an earlier one may be at work on the memory.
+/// Of such a call: brings the input to this rank's own block of the output, as Gloo does. Nothing
+/// for others. To be called when the operation begins, not before: an earlier one may be at work on
+/// the memory.
 void put_in_place(Call& call, int rank, int size) noexcept;
 /// S of the selection table, in bytes.
 std::int64_t collective_bytes(const Call& call, int size);

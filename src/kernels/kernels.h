@@ -21,7 +21,8 @@ namespace unisono::kernels {
 /// - A result that is NaN is always the positive quiet NaN without payload, whatever op and k: which payload survives
 /// an
 ///   addition differs between processors and compilers, and the bits of a result must not.
-/// - A complex number is reduced part by part, but for products: (a+bi)(c+di) is (ac-bd) + (ad+bc)i, as it is written.
+/// - A complex number is reduced part by part, but for products: (a+bi)(c+di) is (ac-bd) +
+/// (ad+bc)i, as it is written.
 /// - Integers wrap.
 /// - boolean: sum, max and bor are "or"; product, min and band are "and"; bxor is "xor". Any byte but 0 is true;
 /// results

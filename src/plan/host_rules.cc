@@ -5,7 +5,8 @@
 namespace unisono::plan {
 
 namespace {
-/// Over sockets between ranks on one host, with a core each: a message costs as much as some ten KiB, so fewer of them win for longer than over the links between hosts, of which the built-in
+/// Over sockets between ranks on one host, with a core each: a message costs as much as some ten
+/// KiB, so fewer of them win for longer than over the links between hosts, of which the built-in
 /// table is (docs/design/0007-between-hosts.md).
 constexpr std::string_view kRulesOfLoopback =
     "reduce@net[3]:64K-192K=binomial;"
@@ -18,10 +19,12 @@ constexpr std::string_view kRulesOfLoopback =
     "all_to_all@net[6-11]:0-96K=bruck;"
     "all_to_all@net[12-]:0-160K=bruck";
 
-/// A message costs the cores as much as some 40 KiB, and every round a change of ranks on a core: there trees, which have the fewest messages and leave
-/// most ranks idle, are the fastest for long (docs/design/0007-between-hosts.md), and then whatever waits the least. In shared memory, too, who sends and
-/// leaves does not wait for its turn again, and a round less is worth more than what it copies twice. (Nothing
-/// that adds up in another order than the shared plans do: whose buffers lie where must not show in the bits.)
+/// A message costs the cores as much as some 40 KiB, and every round a change of ranks on a core:
+/// there trees, which have the fewest messages and leave most ranks idle, are the fastest for long
+/// (docs/design/0007-between-hosts.md), and then whatever waits the least. In shared memory, too,
+/// who sends and leaves does not wait for its turn again, and a round less is worth more than what
+/// it copies twice. (Nothing that adds up in another order than the shared plans do: whose buffers
+/// lie where must not show in the bits.)
 constexpr std::string_view kRulesOfTurns =
     "all_reduce@net[3]:0-512K=binomial,512K-3M=direct;"
     "all_reduce@net[4]:0-1536K=binomial,1536K-3M=direct;"
@@ -92,8 +95,9 @@ constexpr std::string_view kRulesOfTurnsOnMemory =
     "all_to_all@shm[3-8]:48K-128K=single_copy_pairs;"  // partners share a core
     "scatter@shm[3-]:64K-=shared";
 
-/// Where the blocks of two ranks stay in a core's second cache, passing them on copies less than a tree, which sends whole vectors; and stages, or a contest
-/// with the kernel, are faster than messages (docs/design/0006-choosing.md).
+/// Where the blocks of two ranks stay in a core's second cache, passing them on copies less than a
+/// tree, which sends whole vectors; and stages, or a contest with the kernel, are faster than
+/// messages (docs/design/0006-choosing.md).
 constexpr std::size_t kLargeCache = 1 << 20, kLargerCache = 2 << 20;
 constexpr std::string_view kRulesOfLargeCaches =
     "all_reduce@net[3]:1280K-=ring;"
@@ -108,7 +112,8 @@ constexpr std::string_view kRulesOfLargeCaches =
     "scatter@shm[3-]:96K-=staged;"
     "scatter@shm[3-]:96K-=single_copy;";
 
-/// There it does not take long either until all have begun, which is what shared buffers have to wait for: they win earlier, by the time from call to call.
+/// There it does not take long either until all have begun, which is what shared buffers have to
+/// wait for: they win earlier, by the time from call to call.
 constexpr std::string_view kSharedBuffersOfLargeCaches =
     ";all_reduce@shm[5-8]:12K-32K=shared;"
     "reduce@shm[5-8]:32K-96K=shared;"

@@ -1,4 +1,5 @@
-/// Elements of every type in the typed members: complex numbers are reduced, structs, enums and pairs moved.
+/// Elements of every type in the typed members: complex numbers are reduced, structs, enums and
+/// pairs moved.
 
 #include <gtest/gtest.h>
 

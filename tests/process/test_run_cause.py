@@ -10,7 +10,8 @@ import pytest
 import unisono as package
 from test_run import PYTHON, heard, unisono  # noqa: F401  (a fixture that is used by itself)
 
-# `slow`: the rank that fails has told the others of its end a second before its process ends, so that theirs end first.
+# `slow`: the rank that fails has told the others of its end a second before its process ends, so
+# that theirs end first.
 FAILS = """
 import atexit, os, sys, threading, time
 if "slow" in sys.argv:

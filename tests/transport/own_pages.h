@@ -50,7 +50,8 @@ inline bool is_shared(const void* at) {
   return shared;
 }
 
-/// In a child that is to be ended by touching what it may not: by the signal, not by a sanitizer's handler for it.
+/// In a child that is to be ended by touching what it may not: by the signal, not by a sanitizer's
+/// handler for it.
 inline void die_by_signal() {
   for (const int signal : {SIGSEGV, SIGBUS}) std::signal(signal, SIG_DFL);
 }

@@ -1,4 +1,5 @@
-// Complex numbers: real part, then imaginary part. Sums are sums of twice as many floats; products have their own loop.
+// Complex numbers: real part, then imaginary part. Sums are sums of twice as many floats; products
+// have their own loop.
 #pragma once
 
 #include "kernels/unit/fold.h"
@@ -14,8 +15,9 @@ void reduce_complex_sum(void* const* dst, size_t dsts, const void* const* src, s
   reduce_sum<E>(dst, dsts, src, k, 2 * count, divisor, around, far);
 }
 
-/// Block by block, with the parts in arrays of their own: compilers make vectors of that. By the schoolbook formula, as
-/// NumPy's and PyTorch's products; C's way to save infinities from NaN is not taken.
+/// Block by block, with the parts in arrays of their own: compilers make vectors of that. By the
+/// schoolbook formula, as NumPy's and PyTorch's products; C's way to save infinities from NaN is
+/// not taken.
 template <class T>
 void reduce_complex_product(void* const* dst, size_t dsts, const void* const* src, size_t k, size_t count, int32_t,
                             uint32_t, bool) noexcept {

@@ -27,9 +27,9 @@ using D = Plain<double>;
 
 }  // namespace
 
-/// Rows: sum avg product min max band bor bxor. Columns: f16 bf16 f32 f64, i8-i64, u8-u64, bool, c64, c128.
-/// Where the sign does not matter signed types use the unsigned kernels, which wrap. Partial sums of averages
-/// (divisor 1) are sums.
+/// Rows: sum avg product min max band bor bxor. Columns: f16 bf16 f32 f64, i8-i64, u8-u64, bool,
+/// c64, c128. Where the sign does not matter signed types use the unsigned kernels, which wrap.
+/// Partial sums of averages (divisor 1) are sums.
 extern const unit::Table kTable;
 #define UNISONO_INTEGERS(OP) reduce<N8, OP>, reduce<N16, OP>, reduce<N32, OP>, reduce<N64, OP>
 // NOLINTBEGIN(bugprone-macro-parentheses): it names a type

@@ -22,7 +22,8 @@ namespace {
 
 int access_of(const Mapping& m) noexcept { return (m.readable ? PROT_READ : 0) | (m.writable ? PROT_WRITE : 0); }
 
-// Other threads may be writing to what is copied, as with any fork(): so the kernel reads it, not we.
+// Other threads may be writing to what is copied, as with any fork(): so the kernel reads it, not
+// we.
 
 /// Write `bytes` from `at` to the file.
 Status write_all(int fd, const std::byte* at, std::uint64_t bytes, std::uint64_t offset) noexcept {
