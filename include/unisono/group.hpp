@@ -131,6 +131,9 @@ class UNISONO_API Group {
   std::string topology() const;
   /// Collectives started so far.
   std::uint64_t sequence_number() const;
+  /// What ran in the last collective that this rank began: an algorithm's name, or "inline" when so few bytes travelled
+  /// with its announcement. Empty before the first one, while it is under way, and when it failed.
+  std::string_view last_algorithm() const;
 
   // --- memory -----------------------------------------------------------------------------------------------------
   /// Memory that the other ranks on this host can reach: collectives on it copy nothing (buffer.hpp). Throws SystemError when

@@ -98,6 +98,7 @@ const std::string& Group::name() const { return need(impl_).parts().name; }
 std::string_view Group::transport() const { return need(impl_).parts().transport; }
 std::string Group::algorithms() const { return need(impl_).parts().selector.text(); }
 std::string Group::topology() const { return need(impl_).parts().topology; }
+std::string_view Group::last_algorithm() const { return need(impl_).last_algorithm(); }
 std::uint64_t Group::sequence_number() const { return need(impl_).sequence(); }
 
 Buffer Group::allocate(std::size_t bytes) const {

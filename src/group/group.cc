@@ -49,6 +49,7 @@ GroupImpl::GroupImpl(Parts parts) : parts_(std::move(parts)) {
     overridden_[static_cast<std::size_t>(c)] =
         parts_.overrides.find(name_of(static_cast<Collective>(c))) != std::string::npos;
   note_shared_rules();
+  if (rank() == 0 && parts_.context->log.enabled(LogLevel::info)) first_runs_ = std::make_unique<group::FirstRuns>();
 }
 
 void GroupImpl::adopt(const std::string& tuned) {
@@ -167,6 +168,7 @@ void GroupImpl::set_clocks(Pending& p) const {
 /// Under the baton: the operation at the head gets its number, its algorithm and its plan.
 bool GroupImpl::begin(Pending& p) {
   p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+  ran_.store(nullptr, std::memory_order_relaxed);
   put_in_place(p.call, rank(), size());
   if (p.completion != nullptr) p.probe_at = saturating_add(parts_.context->clock.now(), kStalled);  // it was queued
   if (const auto tiny = inline_call(p.call, p.requested)) {
@@ -269,9 +271,19 @@ GroupImpl::Step GroupImpl::step(Pending& p, Status& status, bool checks) {
     operation_.reset();  // it may keep the caller's memory
   } else if (!p.operation->done()) {
     return moved ? Step::moved : Step::nothing;
+  } else {
+    note_run(p);
   }
   parts_.context->scratch.give(std::exchange(scratch_, {}));
   return Step::ended;
+}
+
+/// Of an operation that has ended well.
+void GroupImpl::note_run(const Pending& p) {
+  const plan::Algorithm* const algorithm = p.tiny != nullptr ? nullptr : &ran(p);
+  ran_.store(algorithm == nullptr ? &kInline : &algorithm->name, std::memory_order_relaxed);
+  if (first_runs_ != nullptr) [[unlikely]]
+    tell_run(p.call, &p, algorithm);
 }
 
 /// While nothing moves, every few milliseconds: has the deadline passed, has somebody left that we wait for?

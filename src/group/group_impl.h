@@ -18,6 +18,7 @@
 #include "engine/operation.h"
 #include "group/contest.h"
 #include "group/context_impl.h"
+#include "group/first_runs.h"
 #include "group/round_trial.h"
 #include "plan/select.h"
 #include "unisono/group.hpp"
@@ -83,7 +84,8 @@ struct Rivalry {
 struct Known {
   std::shared_ptr<const engine::Prepared> prepared;
   std::vector<std::int64_t> counts, output_counts;  ///< of which the signature has no more than a hash
-  const plan::Algorithm* algorithm = nullptr;
+  const plan::Algorithm* algorithm = nullptr;  ///< of Prepared::usual; the others likewise, null where there is none
+  const plan::Algorithm *shared = nullptr, *preferred = nullptr, *rival = nullptr;
   Rivalry* rivalry = nullptr;  ///< where there is a judge
   std::int64_t got = 0;  ///< bytes of the one block that this rank would get through the kernel (engine::got_block)
   bool is(const engine::Signature& signature, const Call& call) const noexcept;
@@ -149,6 +151,11 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   int rank() const noexcept { return parts_.rank; }
   int size() const noexcept { return static_cast<int>(parts_.members.size()); }
   std::uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_relaxed); }
+  /// As Group::last_algorithm.
+  std::string_view last_algorithm() const noexcept {
+    const std::string_view* const name = ran_.load(std::memory_order_relaxed);
+    return name == nullptr ? std::string_view{} : *name;
+  }
   const Parts& parts() const noexcept { return parts_; }
   Duration default_timeout() const { return parts_.context->config.timeout; }
   TimePoint deadline(const Options& o) const {
@@ -168,6 +175,13 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   void hand_on_baton() noexcept;
   Status wait_tiny(const Call& call, engine::Running& operation);
   Status settle(engine::Running& operation);  // fails the group when the operation failed
+  /// The algorithm of an operation without a plan (inline_call).
+  static constexpr std::string_view kInline = "inline";
+  void note_run(const Pending& p);
+  const plan::Algorithm& ran(const Pending& p) const;
+  std::string why(const Pending* p, const plan::Algorithm* algorithm) const;
+  /// Logs which algorithm ran, unless calls of this kind had it before. `algorithm` is null for kInline.
+  void tell_run(const Call& call, const Pending* p, const plan::Algorithm* algorithm) noexcept;
   /// The algorithm that the call names, or null; throws when there is none of that name.
   static const plan::Algorithm* requested(const Call& call);
   void set_clocks(Pending& pending) const;
@@ -227,7 +241,9 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
       overridden_{};  ///< rank 0's UNISONO_ALGORITHM has rules for it: they beat the tiny path
   std::atomic<bool> destroyed_{false};
   std::atomic<std::uint64_t> sequence_{0};
-  std::atomic<bool> baton_{false};  ///< whoever holds it runs the operation at the head
+  std::atomic<const std::string_view*> ran_{nullptr};  ///< name of what ran last; null while it is under way
+  std::unique_ptr<group::FirstRuns> first_runs_;       ///< null unless they are logged; under the baton
+  std::atomic<bool> baton_{false};                     ///< whoever holds it runs the operation at the head
   /// It was refused to somebody once. Until then nobody has to be woken, which would cost a small operation a tenth of its time.
   std::atomic<bool> contended_{false};
   std::atomic<int> queued_{0};

@@ -131,7 +131,10 @@ Result<Known> GroupImpl::find_out(const Pending& p, const engine::Signature& sig
   const auto [shared, preferred] = shared_algorithms(p);
   if (shared != nullptr) prepared->shared = bind(*shared);
   if (preferred != nullptr) prepared->preferred = bind(*preferred);
-  if (const plan::Algorithm* rival = rival_algorithm(p)) prepared->rival = bind(*rival);
+  known.shared = shared;
+  known.preferred = preferred;
+  known.rival = rival_algorithm(p);
+  if (known.rival != nullptr) prepared->rival = bind(*known.rival);
   prepared->judge = judge_of(call);
   prepared->judge_opens = p.requested == nullptr && prepared->shared && !prepared->preferred &&
                           only_one_opens(prepared->shared.plan(), prepared->judge);

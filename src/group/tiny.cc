@@ -36,6 +36,9 @@ bool GroupImpl::run_tiny(const Call& call) {
   engine::InlineOperation operation(*tiny, *parts_.domain, signature_of(call, nullptr), sequence);
   for (int i = parts_.context->progress->short_wait(); i > 0 && !operation.done(); i--) operation.advance();
   Status status = operation.done() ? settle(operation) : wait_tiny(call, operation);
+  ran_.store(status.ok() ? &kInline : nullptr, std::memory_order_relaxed);
+  if (first_runs_ != nullptr && status.ok()) [[unlikely]]
+    tell_run(call, nullptr, nullptr);
   hand_on_baton();
   throw_status(status);
   return true;
