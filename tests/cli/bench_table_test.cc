@@ -1,4 +1,4 @@
-#include "cli/bench_table.h"
+#include "cli/bench/table.h"
 
 #include <gtest/gtest.h>
 

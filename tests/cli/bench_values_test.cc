@@ -1,6 +1,6 @@
 /// `unisono bench --check` must accept what is right in any order of reduction, and notice what is not.
 
-#include "cli/bench_values.h"
+#include "cli/bench/values.h"
 
 #include <gtest/gtest.h>
 

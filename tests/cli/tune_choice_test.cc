@@ -1,6 +1,6 @@
 /// From times to rules.
 
-#include "cli/tune_choice.h"
+#include "cli/bench/tune_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

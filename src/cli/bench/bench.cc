@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cli/bench_measure.h"
-#include "cli/bench_table.h"
-#include "cli/bench_tune.h"
+#include "cli/bench/measure.h"
+#include "cli/bench/table.h"
+#include "cli/bench/tune.h"
 #include "cli/commands.h"
 #include "cli/launcher.h"
 #include "plan/registry.h"

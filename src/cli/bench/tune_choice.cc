@@ -1,4 +1,4 @@
-#include "cli/tune_choice.h"
+#include "cli/bench/tune_choice.h"
 
 #include <fmt/format.h>
 

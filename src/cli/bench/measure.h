@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench_values.h"
+#include "cli/bench/values.h"
 #include "plan/select.h"
 #include "unisono/group.hpp"
 

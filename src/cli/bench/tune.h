@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/tune_choice.h"
+#include "cli/bench/tune_choice.h"
 #include "unisono/config.hpp"
 #include "unisono/group.hpp"
 

@@ -1,4 +1,4 @@
-#include "cli/bench_values.h"
+#include "cli/bench/values.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "cli/bench_tune.h"
+#include "cli/bench/tune.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/median.h"
-#include "cli/bench_measure.h"
-#include "cli/bench_values.h"
+#include "cli/bench/measure.h"
+#include "cli/bench/values.h"
 #include "cli/cores.h"
 #include "plan/select.h"
 #include "tuning/record.h"

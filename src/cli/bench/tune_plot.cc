@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "cli/bench_tune.h"
+#include "cli/bench/tune.h"
 #include "plan/select.h"
 
 namespace unisono::cli {

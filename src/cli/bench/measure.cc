@@ -1,4 +1,4 @@
-#include "cli/bench_measure.h"
+#include "cli/bench/measure.h"
 
 #include <algorithm>
 #include <chrono>

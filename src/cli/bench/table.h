@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/bench_measure.h"
-#include "cli/bench_values.h"
+#include "cli/bench/measure.h"
+#include "cli/bench/values.h"
 
 namespace unisono::cli {
 
