@@ -1,7 +1,5 @@
 /// `unisono bench --check` must accept what is right in any order of reduction, and notice what is not.
 
-#include "cli/bench/values.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "cli/bench/values.h"
 #include "kernels/kernels.h"
 
 namespace unisono::cli {

@@ -31,10 +31,17 @@ KEYS = [
     "algorithm",
     "transport",
     "time_us",
+    "min_us",
+    "p5_us",
+    "p95_us",
+    "max_us",
+    "calls",
     "algbw_gbps",
     "busbw_gbps",
     "wrong",
     "in_place",
+    "mode",
+    "algorithms",
 ]
 BRIEF = ("--iters", "3", "--warmup", "1")
 
@@ -78,6 +85,10 @@ def test_every_collective_is_right(collective: str, transport: str, tmp_path: Pa
         assert (row["collective"], row["ranks"], row["transport"], row["wrong"]) == (collective, 3, transport, 0)
         assert row["time_us"] > 0
         assert row["algbw_gbps"] == pytest.approx(row["bytes"] / row["time_us"] / 1e3, rel=1e-4)
+        assert row["min_us"] <= row["p5_us"] <= row["time_us"] <= row["p95_us"] <= row["max_us"]
+        assert row["calls"] == sum(row["algorithms"].values()) == 3
+        assert row["algorithms"][row["algorithm"]] == max(row["algorithms"].values())
+        assert row["mode"] == ("in-place" if row["in_place"] else "out-of-place")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +98,7 @@ def test_types_and_ops(dtype: str, op: str) -> None:
     done = run("bench", "all_reduce", "-n", "2", "--sizes", "8,33K", "--dtype", dtype, "--op", op, "--check", *BRIEF)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 OK" in done.stdout
-    assert f"{dtype}  {op:>6}" in done.stdout
+    assert f"all_reduce, 2 ranks, transport shm, {dtype} {op}\n" in done.stdout
 
 
 def test_without_check_says_so(tmp_path: Path) -> None:
@@ -96,6 +107,67 @@ def test_without_check_says_so(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("N/A") == 2
     assert [row["wrong"] for row in json.loads(file.read_text())] == [None, None]
+
+
+def test_what_ran_is_shown_not_what_the_table_says(tmp_path: Path) -> None:
+    """The table cannot say "inline", and does not know that buffers come to be shared."""
+    file = tmp_path / "rows.json"
+    options = ("--sizes", "8,16M", "--seconds", "0.3", "--json", file)
+    done = run("bench", "all_reduce", "-n", "2", *options)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
+    rows = json.loads(file.read_text())
+    assert [line[-1] for line in lines] == [row["algorithm"] for row in rows]
+    assert [list(row["algorithms"]) for row in rows[:2]] == [["inline"]] * 2
+    assert "shared" in rows[3]["algorithms"], "large buffers that come back are shared by themselves"
+    assert all(len(line) <= 100 for line in done.stdout.splitlines())
+    if len(rows[3]["algorithms"]) > 1:
+        assert "# 16777216 in: " in done.stdout
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("name", ["send_recv", "send", "recv"])
+def test_messages_there_and_back_and_in_a_stream(name: str, transport: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    options = ("--sizes", "0,8,20K,3M", "--check", "--transport", transport, "--json", file, *BRIEF)
+    done = run("bench", name, "-n", "3", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "send_recv, 3 ranks" in done.stdout and "between ranks 0 and 2" in done.stdout
+    assert "# Out of bounds values : 0 OK" in done.stdout
+    rows = json.loads(file.read_text())
+    assert [(row["bytes"], row["mode"]) for row in rows] == [
+        (size, mode) for size in (0, 8, 20 << 10, 3 << 20) for mode in ("latency", "bandwidth")
+    ]
+    for row in rows:
+        assert list(row) == KEYS
+        assert (row["collective"], row["algorithm"], row["wrong"]) == ("send_recv", None, 0)
+        assert 0 < row["min_us"] <= row["time_us"] <= row["max_us"]
+        assert row["busbw_gbps"] == row["algbw_gbps"]
+
+
+@pytest.mark.parametrize("memory", ["private", "shared", "registered"])
+def test_messages_from_every_kind_of_memory(memory: str) -> None:
+    done = run("bench", "send_recv", "--sizes", "100,5M", "--check", "--memory", memory, "--dtype", "bf16", *BRIEF)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 OK" in done.stdout
+
+
+def test_messages_within_a_job() -> None:
+    alone = run("run", "-n", "1", "--", unisono(), "bench", "send_recv", "--sizes", "8", *BRIEF)
+    assert alone.returncode == 1
+    assert "send_recv needs two ranks" in alone.stderr + alone.stdout
+    pair = run("run", "-n", "2", "--", unisono(), "bench", "send_recv", "--sizes", "8", "--seconds", "0.02", "--check")
+    assert pair.returncode == 0, pair.stdout + pair.stderr
+    assert pair.stdout.count("0 OK") == 1
+
+
+def test_ranges_of_sizes(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    sizes = ("--sizes", "8:64:x2,4K:8K:+2K", "--sizes", "100")
+    done = run("bench", "broadcast", "-n", "2", *sizes, "--json", file, "--check", *BRIEF)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [row["bytes"] for row in json.loads(file.read_text()) if not row["in_place"]]
+    assert found == [8, 16, 32, 64, 4096, 6144, 8192, 100]
 
 
 @pytest.mark.parametrize(("deterministic", "expected"), [("0", ["binomial", "direct"]), ("1", ["direct", "direct"])])
@@ -183,6 +255,16 @@ def test_who_runs_already_is_not_bound() -> None:
         (("all_reduce", "--op", "median"), "product"),
         (("all_reduce", "--op", "band"), "not defined for f32"),
         (("all_reduce", "--sizes", "8,lots"), "lots"),
+        (("all_reduce", "--sizes", ""), "--sizes: "),
+        (("all_reduce", "--sizes", "8:64M"), "8:64M:x2"),
+        (("all_reduce", "--sizes", "8:64M:x1"), "is not a step"),
+        (("all_reduce", "--sizes", "64M:8:x2"), "descends"),
+        (("all_reduce", "--sizes", "0:64M:x2"), "does not move"),
+        (("all_reduce", "--sizes", "1:64M:+1"), "more than 10000 sizes"),
+        (("send_recv", "-n", "1"), "needs two ranks"),
+        (("send_recv", "--root", "1"), "no root"),
+        (("send_recv", "--algorithm", "ring"), "no algorithms"),
+        (("send_recv", "--tune"), "--tune is for collectives"),
         (("all_reduce", "-n", "0"), "at least one rank"),
         (("broadcast", "-n", "2", "--root", "2"), "ranks are 0 to 1"),
         (("all_reduce", "--transport", "pigeon"), "shm and tcp"),

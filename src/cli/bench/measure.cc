@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <new>
 #include <span>
 #include <vector>
@@ -65,23 +66,23 @@ Call make_call(const Problem& p, int rank, bool in_place, const MeasureOptions& 
 /// begin the next one in one turn: then the longest of their intervals is longer than a call.
 bool one_sided(Collective c) { return rooted(c) || c == Collective::all_to_all; }
 
-/// Seconds of each iteration on this rank.
-std::vector<double> time_calls(const Group& group, const Call& call, std::int64_t iterations) {
-  std::vector<double> seconds(static_cast<std::size_t>(iterations));
+/// Each of so many calls, one after the other, on this rank.
+std::vector<Sample> time_calls(const Group& group, const Call& call, std::int64_t iterations) {
+  std::vector<Sample> samples(static_cast<std::size_t>(iterations));
   const bool separate = one_sided(call.collective);
   group.barrier();
   auto start = SteadyClock::now();
-  for (double& s : seconds) {
+  for (Sample& s : samples) {
     if (separate) {
       group.barrier();
       start = SteadyClock::now();
     }
     group.run(call);
     const auto end = SteadyClock::now();
-    s = seconds_between(start, end);
+    s = {seconds_between(start, end), group.last_algorithm()};
     start = end;
   }
-  return seconds;
+  return samples;
 }
 
 /// Calls whose times count together: ranks that share a core end one call and begin the next one in one turn, so that the next one of them takes hardly any time.
@@ -112,29 +113,11 @@ std::int64_t agree(const Group& group, std::int64_t value) {
   return value;
 }
 
-/// Seconds of each call on this rank: as many as were asked for, or as fit into the time. Then they come in ten portions,
-/// and rank 0 ends it early when they take longer than a few warm-up calls let expect.
-std::vector<double> time_enough_calls(const Group& group, const Call& call, const MeasureOptions& options) {
-  constexpr std::int64_t kFewest = 10, kPortions = 10, kLargestPortion = 2000;
-  for (std::int64_t i = 0; i < options.warmup; i++) group.run(call);
-  if (options.iterations) return time_calls(group, call, *options.iterations);
-
-  auto samples = time_calls(group, call, 5);
-  std::sort(samples.begin(), samples.end());
-  const double fitting = options.seconds / kPortions / std::max(samples[2], 1e-9);
-  const std::int64_t portion =
-      agree(group, static_cast<std::int64_t>(std::clamp(fitting, 1.0, double{kLargestPortion})));
-  const auto begin = SteadyClock::now();
-  std::vector<double> seconds;
-  bool more = true;
-  while (more) {
-    const auto next = time_calls(group, call, portion);
-    seconds.insert(seconds.end(), next.begin(), next.end());
-    const auto calls = static_cast<std::int64_t>(seconds.size());
-    const bool time_left = seconds_between(begin, SteadyClock::now()) < options.seconds;
-    more = agree(group, calls < kFewest || (time_left && calls < portion * kPortions)) != 0;
-  }
-  return seconds;
+/// In ascending order: what so many in a hundred of them are not above.
+double percentile(const std::vector<double>& sorted, std::size_t percent) {
+  constexpr std::size_t kAll = 100;
+  const std::size_t rank = (sorted.size() * percent + kAll - 1) / kAll;
+  return sorted.empty() ? 0 : sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
 /// One more call on known values.
@@ -214,15 +197,58 @@ std::vector<double> sample(const Group& group, const Problem& problem, bool in_p
   return seconds;
 }
 
+std::vector<Sample> time_enough(const Group& group, const MeasureOptions& options,
+                                const std::function<std::vector<Sample>(std::int64_t)>& time_calls) {
+  constexpr std::int64_t kFewest = 10, kPortions = 10, kLargestPortion = 2000, kFirst = 5;
+  if (options.warmup > 0) time_calls(options.warmup);
+  if (options.iterations) return time_calls(*options.iterations);
+
+  std::vector<double> first;
+  for (const Sample& s : time_calls(kFirst)) first.push_back(s.seconds);
+  const double fitting = options.seconds / kPortions / std::max(median(std::move(first)), 1e-9);
+  const std::int64_t portion =
+      agree(group, static_cast<std::int64_t>(std::clamp(fitting, 1.0, double{kLargestPortion})));
+  const auto begin = SteadyClock::now();
+  std::vector<Sample> samples;
+  bool more = true;
+  while (more) {  // rank 0 ends it early when calls take longer than the first ones let expect
+    const auto next = time_calls(portion);
+    samples.insert(samples.end(), next.begin(), next.end());
+    const auto calls = static_cast<std::int64_t>(samples.size());
+    const bool time_left = seconds_between(begin, SteadyClock::now()) < options.seconds;
+    more = agree(group, calls < kFewest || (time_left && calls < portion * kPortions)) != 0;
+  }
+  return samples;
+}
+
+Measurement slowest(const Group& group, const std::vector<Sample>& samples) {
+  std::vector<double> seconds;
+  for (const Sample& s : samples) seconds.push_back(s.seconds);
+  group.all_reduce(std::span<double>(seconds), ReduceOp::max);
+  std::sort(seconds.begin(), seconds.end());
+
+  Measurement m;
+  m.calls = static_cast<std::int64_t>(seconds.size());
+  m.seconds = median(seconds);
+  if (!seconds.empty()) m.least = seconds.front(), m.most = seconds.back();
+  m.p5 = percentile(seconds, 5);
+  m.p95 = percentile(seconds, 95);
+  std::map<std::string_view, std::int64_t> calls;
+  for (const Sample& s : samples)
+    if (!s.algorithm.empty()) calls[s.algorithm]++;
+  m.algorithms.assign(calls.begin(), calls.end());
+  std::stable_sort(m.algorithms.begin(), m.algorithms.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return m;
+}
+
 Measurement measure(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
                     BenchMemory& memory) {
   prepare(group, problem, memory);
   const Call call = make_call(problem, group.rank(), in_place, options, memory);
 
-  Measurement result;
-  auto seconds = time_enough_calls(group, call, options);
-  group.all_reduce(std::span<double>(seconds), ReduceOp::max);
-  result.seconds = median(std::move(seconds));
+  Measurement result = slowest(
+      group, time_enough(group, options, [&](std::int64_t iterations) { return time_calls(group, call, iterations); }));
   if (options.check) result.wrong = count_wrong(group, problem, call);
   return result;
 }

@@ -1,11 +1,14 @@
 #pragma once
-/// Times and checks one collective on one group. Every rank calls these together.
+/// Times and checks one collective, or messages, on one group. Every rank calls these together.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/bench/values.h"
@@ -14,10 +17,12 @@
 
 namespace unisono::cli {
 
-/// Where buffers lie: ordinary memory, as programs have it; from Group::allocate; or ordinary memory that was registered (Group::register_buffer).
+/// Where buffers lie: ordinary memory, as programs have it; from Group::allocate; or ordinary memory that was registered
+/// (Group::register_buffer).
 enum class MemoryKind : std::uint8_t { ordinary, shared, registered };
 
-/// Input and output of the largest problem so far, touched, page-aligned but for registered memory, which begins where malloc would have it.
+/// Input and output of the largest problem so far, touched, page-aligned but for registered memory, which begins where
+/// malloc would have it.
 class BenchMemory {
  public:
   /// Ordinary memory.
@@ -57,24 +62,42 @@ struct MeasureOptions {
   bool check = false;
 };
 
-/// One half of a row.
+/// One timed call.
+struct Sample {
+  double seconds = 0;
+  std::string_view algorithm;  ///< what ran; empty for messages
+};
+
+/// One row. Times are seconds, of the slowest rank.
 struct Measurement {
-  double seconds = 0;                 ///< the median over iterations of the slowest rank
+  double seconds = 0;  ///< the median over the timed calls
+  double least = 0, p5 = 0, p95 = 0, most = 0;
+  std::int64_t calls = 0;
+  std::vector<std::pair<std::string, std::int64_t>>
+      algorithms;                     ///< what ran in how many calls, the most frequent first
   std::optional<std::int64_t> wrong;  ///< elements over all ranks; nothing without check
 };
 
 /// Whether the collective can run in place (all_to_all cannot).
 bool has_in_place(Collective collective) noexcept;
 
-/// Room in `memory` for `problem` on this rank, all zeros: sums of sums stay what they are, however often.
+/// Room in `memory` for `problem` on this rank, with ordinary values, no zeros.
 void prepare(const Group& group, const Problem& problem, BenchMemory& memory);
 
-/// Seconds of a call, of the slowest rank: the same figures on all ranks, one for up to eight of `iterations` calls in a row; where there is a root, with a barrier behind each. After prepare(). Of `options`,
-/// only the algorithm counts.
+/// Seconds of a call, of the slowest rank: the same figures on all ranks, one for up to eight of `iterations` calls in a
+/// row; where there is a root, with a barrier behind each. After prepare(). Of `options`, only the algorithm counts.
 std::vector<double> sample(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
                            const BenchMemory& memory, std::int64_t iterations);
 
-/// Runs `problem` on `group`. Blocks; throws what the group throws.
+/// `time_calls` times so many calls on this rank. The samples of as many as options ask for: warm-up calls come before,
+/// and where it is the time that is given, calls come in portions, until rank 0 ends it.
+std::vector<Sample> time_enough(const Group& group, const MeasureOptions& options,
+                                const std::function<std::vector<Sample>(std::int64_t)>& time_calls);
+
+/// The samples of all ranks together: the slowest rank's times. The same on all ranks.
+Measurement slowest(const Group& group, const std::vector<Sample>& samples);
+
+/// Runs the collective of `problem` on `group`. Blocks; throws what the group throws.
 Measurement measure(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
                     BenchMemory& memory);
 

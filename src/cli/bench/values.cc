@@ -206,7 +206,24 @@ std::int64_t output_elements(const Problem& p, int rank) {
   return output_has_blocks(p.collective) ? p.count * p.size : p.count;
 }
 
+std::string_view name_of(BenchMode mode) noexcept {
+  switch (mode) {
+    case BenchMode::out_of_place:
+      return "out-of-place";
+    case BenchMode::in_place:
+      return "in-place";
+    case BenchMode::latency:
+      return "latency";
+    case BenchMode::bandwidth:
+      return "bandwidth";
+  }
+  return "unknown";
+}
+
+std::string_view name_of(const Problem& p) noexcept { return p.messages ? kMessages : name_of(p.collective); }
+
 std::int64_t total_bytes(const Problem& p) {
+  if (p.messages) return p.count * static_cast<std::int64_t>(size_of(p.dtype));
   if (p.collective == Collective::barrier) return 0;
   const bool blocks = input_has_blocks(p.collective) || output_has_blocks(p.collective);
   return p.count * (blocks ? p.size : 1) * static_cast<std::int64_t>(size_of(p.dtype));
