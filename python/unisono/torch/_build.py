@@ -183,7 +183,7 @@ def cached(ground: Ground | None = None) -> Path:
             if not output.exists():
                 print(
                     f"unisono: compiling the PyTorch back end for torch {version}, once for this user, into {folder} "
-                    "(about half a minute)",
+                    "(about a minute on two cores)",
                     file=sys.stderr,
                     flush=True,
                 )
