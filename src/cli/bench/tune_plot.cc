@@ -122,7 +122,7 @@ class Panel {
       const double at = across(point->bytes);
       text += fmt::format("<line class=\"frame\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.0f}\" y2=\"{2:.0f}\"/>\n", at,
                           y_ + kHeight, y_ + kHeight + 4);
-      if (at < free) continue;
+      if (at < free || point->bytes == 0) continue;
       free = at + kLabel;
       text += fmt::format("<text class=\"tick middle\" x=\"{:.1f}\" y=\"{:.0f}\">{}</text>\n", at, y_ + kHeight + 16,
                           plan::format_size(point->bytes));
@@ -181,7 +181,8 @@ class Panel {
       if (last > i) text += "-" + plan::format_size(points_[last]->bytes);
       i = last;
     }
-    return number == points_.size() && number > 1 ? "all sizes" : text;
+    if (number == points_.size() && number > 1) return "all sizes";
+    return text == "0" ? "always" : text;  // a barrier has no size
   }
 
   /// What an algorithm was chosen for, in words.
