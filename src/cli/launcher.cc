@@ -74,6 +74,10 @@ Status Launcher::prepare() {
   auto secret = rendezvous::make_secret_fd(job_.secret);
   if (!secret) return secret.status();
   secret_ = std::move(*secret);
+  auto door = rendezvous::SecretDoor::open(job_.secret, Logger());
+  if (!door) return door.status();
+  door_.emplace(std::move(*door));
+  job_.door = door_->name();
   for (Fd* epoll : {&epoll_, &output_epoll_, &error_epoll_}) *epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
   null_ = Fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!epoll_ || !output_epoll_ || !error_epoll_ || !null_) return Status::system("cannot prepare the launch", errno);

@@ -105,7 +105,8 @@ bool is_of_a_launcher(std::string_view name) {
                                  "MASTER_PORT",
                                  "UNISONO_SECRET",
                                  "UNISONO_SECRET_FILE",
-                                 "UNISONO_SECRET_FD"};
+                                 "UNISONO_SECRET_FD",
+                                 "UNISONO_SECRET_DOOR"};
   return std::ranges::find(kNames, name) != kNames.end() || name.starts_with("TORCHELASTIC_");
 }
 
@@ -191,7 +192,8 @@ std::vector<std::string> environment_of_rank(const LaunchOptions& options, const
       {"UNISONO_INIT_METHOD", (job.store.is_unix() ? "" : "tcp://") + to_string(job.store)},
       {"UNISONO_JOB", job.name},
       {"UNISONO_RUN_SOCKET", job.reports},
-      {"UNISONO_SECRET_FD", std::to_string(secret_fd)}};
+      {"UNISONO_SECRET_FD", std::to_string(secret_fd)},
+      {"UNISONO_SECRET_DOOR", job.door}};
   for (const auto& [name, value] : ours) variables[name] = value;
   // For ranks whose wrapper closes the descriptor, wherever they go.
   if (!options.secret_file.empty())

@@ -22,6 +22,7 @@ struct Job {
   bool serves = false;         ///< by this launcher
   std::string name;            ///< UNISONO_JOB
   rendezvous::Secret secret;
+  std::string door;            ///< UNISONO_SECRET_DOOR, of each launcher its own
   std::string reports;         ///< UNISONO_RUN_SOCKET, of each launcher its own
   std::string master_address;  ///< for programs that bring their own rendezvous, torch's for one
   std::uint16_t master_port = 0;

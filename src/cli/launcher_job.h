@@ -25,6 +25,7 @@
 #include "cli/launcher_stream.h"
 #include "cli/launcher_terminal.h"
 #include "cli/launcher_verdict.h"
+#include "rendezvous/secret_door.h"
 #include "rendezvous/store_server.h"
 
 namespace unisono::cli::launcher {
@@ -111,6 +112,7 @@ class Launcher {
   std::optional<Guard> guard_;
   Job job_;
   std::unique_ptr<rendezvous::StoreServer> store_;
+  std::optional<rendezvous::SecretDoor> door_;
   Reports reports_;
   Fd secret_, null_;
   Fd epoll_;                       // signals, and the ends of ranks

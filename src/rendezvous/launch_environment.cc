@@ -165,8 +165,8 @@ std::vector<std::string> left_over(const Surroundings& here, const std::vector<C
   for (const Candidate& outer : candidates) {
     if (!is(outer, "unisono") || is(chosen, "unisono") || set_by_hand(outer, here.environment)) continue;
     if (outer.depth <= chosen.depth) continue;
-    for (const char* name : {"UNISONO_INIT_METHOD", "UNISONO_JOB", "UNISONO_SECRET_FD", "UNISONO_LOCAL_SIZE",
-                             "UNISONO_LOCAL_RANK", "UNISONO_SIZE"})
+    for (const char* name : {"UNISONO_INIT_METHOD", "UNISONO_JOB", "UNISONO_SECRET_FD", "UNISONO_SECRET_DOOR",
+                             "UNISONO_LOCAL_SIZE", "UNISONO_LOCAL_RANK", "UNISONO_SIZE"})
       if (depth_of(std::span(&name, 1), *outer.launcher, here) >= outer.depth) names.emplace_back(name);
   }
   return names;

@@ -8,13 +8,17 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
+
+#include "rendezvous/secret_door.h"
 
 namespace unisono::rendezvous {
 namespace {
 
 constexpr std::size_t kMaxText = 4096;
+constexpr Duration kDoorPatience = std::chrono::seconds(5);  // it was there before the rank
 
 /// Text of a secret, wiped when it goes.
 struct SecretText {
@@ -38,6 +42,12 @@ Status read_all(int fd, bool seekable, SecretText& into) {
   return Status::invalid(fmt::format("the job secret is longer than {} characters", kMaxText - 1));
 }
 
+/// As the launcher's memfd is; its number may since have become another file's.
+bool is_sealed(int fd) noexcept {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_WRITE) != 0;
+}
+
 Result<Secret> read_inherited(int fd) {
   struct stat s{};
   if (::fstat(fd, &s) != 0)
@@ -45,8 +55,7 @@ Result<Secret> read_inherited(int fd) {
         fmt::format("UNISONO_SECRET_FD={}: there is no such open descriptor. A program between the launcher "
                     "and this process closed it: start the job with `unisono run --secret-file FILE`",
                     fd));
-  const int seals = ::fcntl(fd, F_GET_SEALS);
-  const bool sealed = seals >= 0 && (seals & F_SEAL_WRITE) != 0;
+  const bool sealed = is_sealed(fd);
   if (!sealed && !S_ISFIFO(s.st_mode) && !S_ISREG(s.st_mode))
     return Status::invalid(
         fmt::format("UNISONO_SECRET_FD={}: that descriptor is neither the launcher's memfd nor a pipe nor a "
@@ -90,17 +99,30 @@ Result<Secret> read_secret_file(const std::string& path) {
 }
 
 Result<Secret> read_secret(const Environment& environment) {
-  std::int64_t fd = -1;
-  const auto inherited = read_integer(environment, "UNISONO_SECRET_FD", 0, 1 << 30, fd);
+  std::int64_t number = -1, rank = 0;
+  const auto inherited = read_integer(environment, "UNISONO_SECRET_FD", 0, 1 << 30, number);
   if (!inherited) return inherited.status();
-  const auto path = environment("UNISONO_SECRET_FILE");
-  const bool has_file = path && !path->empty();
-  // A wrapper (subprocess, multiprocessing's spawn) may have closed the descriptor; the file says the same.
-  const bool closed = *inherited && ::fcntl(static_cast<int>(fd), F_GETFD) < 0;
-  if (*inherited && !(closed && has_file)) return read_inherited(static_cast<int>(fd));
+  const int fd = static_cast<int>(number);
+  const auto path = environment("UNISONO_SECRET_FILE"), door = environment("UNISONO_SECRET_DOOR");
+  const bool has_file = path && !path->empty(), has_door = door && !door->empty();
+  if (*inherited) {
+    // A wrapper (subprocess, multiprocessing's spawn) may have closed the descriptor, and opened
+    // another file under its number. The launcher's file and its door say the same.
+    const bool lost = has_door ? !is_sealed(fd) : ::fcntl(fd, F_GETFD) < 0;
+    if (!lost || (!has_file && !has_door)) return read_inherited(fd);
+  }
   if (has_file) {
     auto secret = read_secret_file(*path);
     return secret ? std::move(secret) : Result<Secret>(secret.status().with_context("UNISONO_SECRET_FILE"));
+  }
+  if (*inherited) {
+    UNISONO_TRY(read_integer(environment, "UNISONO_RANK", 0, 1 << 30, rank).status());
+    auto secret = fetch_secret(*door, static_cast<int>(rank), kDoorPatience, Logger());
+    if (secret) return secret;
+    return secret.status().with_context(
+        fmt::format("UNISONO_SECRET_FD={}: a program between the launcher and this process closed the descriptor, and "
+                    "the launcher does not answer at {} (`unisono run --secret-file FILE` needs neither)",
+                    fd, *door));
   }
   if (auto text = environment("UNISONO_SECRET")) {
     auto secret = Secret::parse(*text);

@@ -7,11 +7,14 @@
 
 namespace unisono::rendezvous {
 
-/// From UNISONO_SECRET_FD, UNISONO_SECRET_FILE or UNISONO_SECRET, the first that is set; empty when none is.
+/// From UNISONO_SECRET_FD, UNISONO_SECRET_FILE or UNISONO_SECRET, the first that is set; empty when
+/// none is.
 ///
-/// The descriptor is the launcher's sealed memfd. It stays open, closed on exec, so that the environment means the same when
-/// it is read a second time; a pipe or another file is read to its end and closed. The file must belong to this user or to
-/// root and be closed to everybody else (0600). Errors never show the secret.
+/// The descriptor is the launcher's sealed memfd. It stays open, closed on exec, so that the
+/// environment means the same when it is read a second time; a pipe or another file is read to its
+/// end and closed. Where a wrapper closed the descriptor, the file counts, or the launcher is asked
+/// at UNISONO_SECRET_DOOR (secret_door.h), which may block for 5 s. The file must belong
+/// to this user or to root and be closed to everybody else (0600). Errors never show the secret.
 Result<Secret> read_secret(const Environment& environment);
 
 /// The secret in a file, with the same demands.

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "rendezvous/helpers.h"
+#include "rendezvous/secret_door.h"
 #include "rendezvous/secret_source.h"
 
 namespace unisono::rendezvous {
@@ -118,6 +119,28 @@ TEST(SecretDescriptor, APipeIsReadAndClosed) {
   ASSERT_TRUE(s.ok()) << s.status().message();
   EXPECT_EQ(s->reveal(), kSecretText);
   EXPECT_EQ(::fcntl(ends[0], F_GETFD), -1);
+}
+
+TEST(SecretDescriptor, TheLaunchersDoorStandsInForOneThatAWrapperClosedOrReused) {
+  const auto door = value_or_throw(SecretDoor::open(test::secret(), Logger()));
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  for (const std::string& fd : {std::string("987654"), std::to_string(ends[0])}) {
+    const auto s = read_secret(environment_of({{"UNISONO_SECRET_FD", fd}, {"UNISONO_SECRET_DOOR", door.name()}}));
+    ASSERT_TRUE(s.ok()) << s.status().message();
+    EXPECT_EQ(s->reveal(), kSecretText);
+  }
+  EXPECT_NE(::fcntl(ends[0], F_GETFD), -1) << "somebody else's descriptor";
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST(SecretDescriptor, AClosedDoorIsNamed) {
+  const auto s =
+      read_secret(environment_of({{"UNISONO_SECRET_FD", "987654"}, {"UNISONO_SECRET_DOOR", "unisono-gone"}}));
+  ASSERT_FALSE(s.ok());
+  EXPECT_THAT(s.status().message(), HasSubstr("UNISONO_SECRET_FD=987654"));
+  EXPECT_THAT(s.status().message(), HasSubstr("unisono-gone"));
 }
 
 }  // namespace
