@@ -279,6 +279,12 @@ def test_mistakes_start_nothing(arguments: tuple[str, ...], says: str) -> None:
     assert done.stderr.startswith("unisono bench: ")
 
 
+def test_sizes_that_do_not_fit_into_memory() -> None:
+    done = run("bench", "all_reduce", "-n", "2", "--sizes", "4000000G", *BRIEF)
+    assert done.returncode == 1
+    assert "bytes of memory that are free: choose smaller --sizes" in done.stderr
+
+
 def test_a_file_that_cannot_be_written_is_told_before_measuring(tmp_path: Path) -> None:
     done = run("bench", "all_reduce", "--json", tmp_path / "none" / "rows.json")
     assert done.returncode == 1

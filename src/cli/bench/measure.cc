@@ -1,5 +1,7 @@
 #include "cli/bench/measure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -9,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "base/free_memory.h"
 #include "base/median.h"
 #include "tuning/topology.h"
 
@@ -144,6 +147,11 @@ std::int64_t count_wrong(const Group& group, const Problem& p, const Call& call)
 void BenchMemory::Free::operator()(std::byte* p) const noexcept { std::free(p); }
 
 BenchMemory::Block BenchMemory::allocate(std::size_t bytes) const {
+  if (const std::uint64_t free = free_memory(); bytes > free)
+    throw InvalidArgument(
+        fmt::format("buffers of {} bytes do not fit into the {} bytes of memory that are free: choose "
+                    "smaller --sizes",
+                    bytes, free));
   const std::size_t pages = std::max<std::size_t>(1, (bytes + kPage - 1) / kPage);
   Block block;
   if (kind_ == MemoryKind::shared) {
