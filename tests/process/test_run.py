@@ -200,48 +200,6 @@ except PermissionError:
     assert sorted(result.stdout.splitlines()) == ["[0] sealed", "[1] sealed"]
 
 
-JOINS = """
-import numpy, unisono
-
-def join():
-    w = unisono.init()
-    x = numpy.ones(3)
-    w.all_reduce(x)
-    print("sum", x[0])
-
-if __name__ == "__main__":
-    join()
-"""
-WRAPPER = """
-import multiprocessing, os, subprocess, sys
-from joins import join
-
-if __name__ == "__main__":
-    how = sys.argv[1]
-    if how == "reused":
-        os.dup2(os.pipe()[0], int(os.environ["UNISONO_SECRET_FD"]))
-        join()
-    elif how == "subprocess":
-        sys.exit(subprocess.run([sys.executable, "joins.py"]).returncode)
-    else:
-        p = multiprocessing.get_context(how).Process(target=join)
-        p.start()
-        p.join()
-        sys.exit(p.exitcode)
-"""
-
-
-@pytest.mark.parametrize("how", ["subprocess", "spawn", "forkserver", "reused"])
-def test_a_wrapper_may_close_descriptors(tmp_path: Path, how: str) -> None:
-    """The rank is one process further down, and gets the secret all the same."""
-    (tmp_path / "joins.py").write_text(JOINS)
-    wrapper = tmp_path / "wrapper.py"
-    wrapper.write_text(WRAPPER)
-    result = run("-n", "2", "--timeout", "60", "--", PYTHON, wrapper.name, how, cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert sorted(result.stdout.splitlines()) == ["[0] sum 2.0", "[1] sum 2.0"]
-
-
 def test_one_host_opens_no_tcp_port() -> None:
     """The store is an abstract unix socket."""
     script = """
