@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch", reason="the PyTorch back end needs torch: p
 import adoption_cases as cases  # noqa: E402
 from torch_job import launch, values  # noqa: E402
 
+pytest_plugins = ["compiled_alone"]
+
 
 def test_the_third_use_shares_it(tmp_path: Path) -> None:
     assert values(launch(cases.comes_back, 2, tmp_path)) == [[False, False, True, True]] * 2

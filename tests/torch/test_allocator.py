@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch", reason="the PyTorch back end needs torch: p
 import allocator_cases as cases  # noqa: E402
 from torch_job import launch, values  # noqa: E402
 
+pytest_plugins = ["compiled_alone"]
+
 
 def test_what_lies_in_shared_memory(tmp_path: Path) -> None:
     values(launch(cases.where_tensors_lie, 1, tmp_path))

@@ -13,7 +13,7 @@ import ddp_cases as cases  # noqa: E402
 from backend_pair import BACKENDS, Pair, agree  # noqa: E402
 from unisono.torch import _versions  # noqa: E402
 
-pytest_plugins = ["pair_fixtures"]
+pytest_plugins = ["pair_fixtures", "compiled_alone"]
 
 
 def equal_on_all_ranks(results: list[Any]) -> None:

@@ -56,6 +56,8 @@ def test_torchs_analyser_finds_the_rank_that_went_astray(tmp_path: Path) -> None
 def test_records_are_written_at_the_end_where_asked(tmp_path: Path) -> None:
     program = f"""
 import torch, torch.distributed as dist
+
+pytest_plugins = ["compiled_alone"]
 dist.init_process_group("unisono", init_method="file://{tmp_path}/meet", rank=0, world_size=1)
 dist.all_reduce(torch.ones(3))
 """

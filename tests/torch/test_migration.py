@@ -9,6 +9,7 @@ from typing import Any
 
 import migration_cases as cases
 import pytest
+from compiled_alone import in_python
 from hook_world import World
 
 RANKS = 3
@@ -92,7 +93,8 @@ def test_names(both: Both) -> None:
     for ours in both.run("unisono", cases.names):
         assert (ours["get_backend"], ours["name"], ours["logged"]) == ("unisono", "custom", "custom")
         assert "only implemented for GLOO" in ours["monitored_barrier"]
-        assert "sequence numbers" in ours["sequence"]
+        # Torch refuses to ask back ends in C++ that it does not know; it asks a group in Python itself.
+        assert ours["sequence"] == "" if in_python() else "sequence numbers" in ours["sequence"]
     for theirs in both.run("gloo", cases.names):
         assert theirs["monitored_barrier"] == theirs["sequence"] == "" != theirs["split_group"]
 

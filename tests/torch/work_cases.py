@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 from datetime import timedelta
@@ -381,3 +382,57 @@ def numbers_and_options() -> str:
     assert options._timeout == backend.options._timeout and options is not backend.options
     assert backend.get_error() == 0
     return str(backend.transport)
+
+
+def forms() -> None:
+    """A group's methods with a tensor, a root, an operation or a time-out in place of c10d's options."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    group: Any = dist.group.WORLD
+    limit = timedelta(seconds=50)
+
+    def is_(x: torch.Tensor, value: float) -> None:
+        assert (x == value).all(), (x, value)
+
+    def mine() -> torch.Tensor:
+        return torch.full((3,), rank + 1.0)
+
+    x, y, z = mine(), mine(), mine()
+    group.allreduce(x).wait()
+    group.allreduce(y, dist.ReduceOp.MAX).wait()
+    group.allreduce([z], op=dist.ReduceOp.MIN, timeout=limit).wait()
+    is_(x, n * (n + 1) / 2)
+    is_(y, n)
+    is_(z, 1)
+    x, y = mine(), mine()
+    group.broadcast(x, 1).wait()
+    group.broadcast(tensor=y, root=n - 1, timeout=limit).wait()
+    is_(x, 2)
+    is_(y, n)
+    x = mine()
+    group.reduce(x, 1, dist.ReduceOp.PRODUCT).wait()
+    is_(x, math.factorial(n) if rank == 1 else rank + 1)
+    parts = [torch.zeros(3) for _ in range(n)]
+    group.allgather(parts, mine(), timeout=limit).wait()
+    for r, part in enumerate(parts):
+        is_(part, r + 1)
+    own = torch.zeros(3)
+    group.gather(parts if rank == 1 else [], mine(), root=1).wait()
+    group.scatter(own, parts if rank == 1 else [], 1).wait()
+    is_(own, rank + 1)
+    group.reduce_scatter(own, [torch.full((3,), float(r)) for r in range(n)], dist.ReduceOp.SUM).wait()
+    is_(own, rank * n)
+    whole, sent = torch.zeros(n), torch.full((n,), float(rank))
+    group.alltoall_base(whole, sent, [], [], timeout=limit).wait()
+    assert whole.tolist() == list(range(n))
+    group.alltoall(list(whole.split(1)), list(sent.split(1))).wait()
+    group._allgather_base(output=whole, input=torch.full((1,), float(rank))).wait()
+    assert whole.tolist() == list(range(n))
+    group._reduce_scatter_base(torch.zeros(1), whole).wait()
+    group.barrier(timeout=limit).wait()
+    group.barrier(limit).wait()
+    for wrong in (lambda: group.allreduce(), lambda: group.barrier(root=0), lambda: group.broadcast(x, 0, limit, 7)):
+        try:
+            wrong()
+        except TypeError:
+            continue
+        raise AssertionError("nothing was raised")

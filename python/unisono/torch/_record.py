@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,5 +34,12 @@ def dump_flight_record(prefix: str | os.PathLike[str]) -> Path:
 def dump_where_asked() -> None:
     """At the end of the process: where UNISONO_FLIGHT_RECORD says, if it does and there was a group."""
     prefix = os.environ.get(VARIABLE)
-    if prefix and flight_record()["entries"]:
+    if not prefix:
+        return
+    try:
+        record = flight_record()
+    except NotImplementedError as error:
+        print(f"unisono: {VARIABLE} is set, but {error}", file=sys.stderr, flush=True)
+        return
+    if record["entries"]:
         dump_flight_record(prefix)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 
 from unisono import _core
-from unisono.torch.pure._errors import Health, translating
+from unisono.torch.pure._errors import translating
 from unisono.torch.pure._tensors import (
     adjoining,
     check,
@@ -20,7 +19,7 @@ from unisono.torch.pure._tensors import (
     scale,
     settle_into,
 )
-from unisono.torch.pure._work import Outcome, Plan, PythonWork
+from unisono.torch.pure._work import Flights, Outcome, Plan, PythonWork
 
 Tensors = list[torch.Tensor]
 Lists = list[Tensors]
@@ -36,40 +35,27 @@ class Calls:
     """What all collectives need. Texts of what is refused are those of the C++ part."""
 
     _group: _core.Group
-    _landings: weakref.WeakSet[PythonWork]
-    _health: Health
+    _flights: Flights
     _rank: int
     _size: int
     _title: Callable[[str], str]
     _limit: Callable[..., float]
     abort_because: Callable[[str], None]
 
-    def settle_landings(self) -> None:
-        """Have the results of those that are done in the user's tensors."""
-        for work in list(self._landings):
-            work.settle()
-
     def _plan(self, title: str, run: Callable[..., Any], result: Tensors | Outcome) -> Plan:
-        return Plan(
-            self._title(title), run, result if isinstance(result, Outcome) else outcome_of(result), self._health
-        )
+        outcome = result if isinstance(result, Outcome) else outcome_of(result)
+        return Plan(self._title(title), run, outcome, self._flights)
 
     def _launch(self, plan: Plan, opts: Any) -> PythonWork:
         limit = self._limit(opts.timeout)
-        with translating(plan.what, self._health):
+        with translating(plan.what, self._flights.health):
             if opts.asyncOp:
-                return self._in_flight(plan, plan.run(timeout=limit, async_op=True))
+                return PythonWork(plan, plan.run(timeout=limit, async_op=True))
             plan.run(timeout=limit)
-        self.settle_landings()
+        self._flights.settle()
         if plan.finish is not None:
             plan.finish()
         return PythonWork(plan, None)
-
-    def _in_flight(self, plan: Plan, work: _core.Work) -> PythonWork:
-        made = PythonWork(plan, work)
-        if plan.finish is not None:
-            self._landings.add(made)
-        return made
 
     @contextmanager
     def _at_root(self, title: str) -> Iterator[None]:
@@ -79,11 +65,16 @@ class Calls:
         except RuntimeError as error:
             if self._size > 1:
                 self.abort_because(f"the root of {title} was given something wrong: {error}")
+                raise RuntimeError(f"{error}. The group is aborted: the other ranks wait for its root") from None
             raise
 
     def _check_root(self, root: int, title: str) -> None:
         good = 0 <= root < self._size
         check(good, title, ": root ", root, " is out of range: the group has ranks 0 to ", self._size - 1)
+
+    def _check_not_given(self, lists: Lists, root: int, title: str, role: str) -> None:
+        given = bool(lists) and bool(lists[0])
+        check(not given, title, ": rank ", self._rank, f" gave {role}, but rank ", root, " is the root")
 
     def _check_parts(
         self, parts: Tensors, own: torch.Tensor, title: str, equal: bool = False, written: bool = True

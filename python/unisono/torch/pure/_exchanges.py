@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 from unisono.torch.pure._calls import Calls, Tensors, counts_of, landed, landing_for
 from unisono.torch.pure._errors import translating
+from unisono.torch.pure._forms import takes
 from unisono.torch.pure._tensors import check, check_same_type, check_writable, flat, joined, packed
 from unisono.torch.pure._work import PythonWork
 
@@ -16,30 +17,32 @@ from unisono.torch.pure._work import PythonWork
 class Exchanges(Calls):
     """Each checks its arguments before anything is sent."""
 
+    @takes(c10d.AllToAllOptions, "timeout")
     def all_to_all_single(
-        self, output: torch.Tensor, source: torch.Tensor, output_splits: Any, input_splits: Any, opts: Any = None
+        self, output: torch.Tensor, input: torch.Tensor, output_split_sizes: Any, input_split_sizes: Any, opts: Any
     ) -> PythonWork:
         """Torch's, also called alltoall_base: rows of dimension 0."""
-        title, opts = "unisono:all_to_all", opts or dist.AllToAllOptions()
-        check_same_type([output], source, title)
-        sent = self._rows(input_splits, source, "input", title)
-        got = self._rows(output_splits, output, "output", title)
+        title = "unisono:all_to_all"
+        check_same_type([output], input, title)
+        sent = self._rows(input_split_sizes, input, "input", title)
+        got = self._rows(output_split_sizes, output, "output", title)
         check_writable(output, title)
-        if not input_splits and not output_splits:
-            equal = source.numel() == output.numel()
+        if not input_split_sizes and not output_split_sizes:
+            equal = input.numel() == output.numel()
             check(
                 equal,
-                *(title, ": without split sizes input (", source.numel(), " elements) and output (", output.numel()),
+                *(title, ": without split sizes input (", input.numel(), " elements) and output (", output.numel()),
                 ") must have equal sizes",
             )
             sent = got = []
-        return self._all_to_all([output], packed(source), sent, got, opts, title)
+        return self._all_to_all([output], packed(input), sent, got, opts, title)
 
     alltoall_base = all_to_all_single
 
-    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.AllToAllOptions, "timeout")
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any) -> PythonWork:
         """Torch's: one tensor for each rank."""
-        title, opts = "unisono:all_to_all", opts or dist.AllToAllOptions()
+        title = "unisono:all_to_all"
         for tensors in (inputs, outputs):
             n = len(tensors)
             check(
@@ -86,12 +89,12 @@ class Exchanges(Calls):
         check(total == rows, title, ": the ", side, " split sizes add up to ", total, ", ", where)
         return [n * row for n in splits]
 
-    def barrier(self, opts: Any = None) -> PythonWork:
+    @takes(c10d.BarrierOptions, "timeout")
+    def barrier(self, opts: Any) -> PythonWork:
         """Behind all that was enqueued before it: collectives of a group run one after the other."""
-        opts = opts or dist.BarrierOptions()
         plan = self._plan("unisono:barrier", lambda **o: self._group.barrier(**o), [])
         if not opts.asyncOp:
             return self._launch(plan, opts)
-        plan.finish = self.settle_landings
-        with translating(plan.what, self._health):
+        plan.earlier = self._flights.landing()
+        with translating(plan.what, self._flights.health):
             return PythonWork(plan, plan.run(timeout=self._limit(opts.timeout), async_op=True))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import time
-import weakref
 from datetime import timedelta
 from typing import Any
 
@@ -16,10 +15,10 @@ import torch.distributed as dist
 
 from unisono import _core, errors
 from unisono.torch.pure._collectives import Collectives
-from unisono.torch.pure._errors import Health, translating
+from unisono.torch.pure._errors import translating
 from unisono.torch.pure._store import RememberingStore
 from unisono.torch.pure._tensors import check, check_dense, check_writable, flat, is_packed, packed, settle_into
-from unisono.torch.pure._work import Outcome, Plan, PythonWork
+from unisono.torch.pure._work import Flights, Outcome, Plan, PythonWork
 from unisono.torch.pure._worlds import Worlds
 
 CENTURY = 100 * 365 * 86400.0
@@ -61,10 +60,9 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
         self._worlds, self._store, self._options = worlds, store, options
         self._rank, self._size = rank, size
         self._monitored = itertools.count(MONITORED)
-        self._landings: weakref.WeakSet[PythonWork] = weakref.WeakSet()
         self._everybody = not options.global_ranks_in_group
         self._name, self._description = "", ""
-        self._health = Health()
+        self._flights = Flights()
         self._where = f' on group "{options.group_name}"'
         if not self._everybody:
             self._where += f" (global ranks {', '.join(map(str, options.global_ranks_in_group))})"
@@ -79,11 +77,11 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
                     raise errors.InvalidArgument(f"rank {rank} of {size} ranks: ranks go from 0 to {size - 1}")
                 seconds = self._limit()
                 if self._everybody:
-                    context = self._worlds.found(store, rank, size, seconds)
+                    self._world = self._worlds.found(store, rank, size, seconds)
                 else:
                     global_rank = self._options.global_ranks_in_group[rank]
-                    context = self._worlds.context(store, rank, size, global_rank, seconds)
-                group = context.create_group(store.ours, rank, size, self._options.group_name)
+                    self._world = self._worlds.share(store, rank, size, global_rank, seconds)
+                group = self._world.context.create_group(store.ours, rank, size, self._options.group_name)
                 group.barrier(timeout=seconds)  # when all are through, all have read
                 store.forget()
                 return group
@@ -121,6 +119,10 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
 
     def _get_backend(self, device: torch.device) -> Any:
         return self
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu")]
 
     @property
     def options(self) -> Any:
@@ -176,7 +178,7 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
 
     def get_error(self) -> int:
         """0: no operation has failed; 1: time-out, 2: communication, 3: a rank that died (c10d's ErrorType)."""
-        return self._health.failure
+        return self._flights.health.failure
 
     def abort(self) -> None:
         """Every operation in flight ends with an error, here and on the other ranks; so does every later call."""
@@ -184,6 +186,7 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
 
     def abort_because(self, reason: str) -> None:
         """Abort with a reason that the other ranks read."""
+        self._flights.kept.clear()
         with translating(self._title("unisono: abort")):
             self._group.abort(reason)
 
@@ -193,17 +196,23 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
             return
         with translating(self._title("unisono: shutdown")):
             if self._everybody:
-                self._worlds.retire()
+                self._worlds.retire(self._world)
             self._group.destroy()
-            self.settle_landings()
+            self._flights.settle()
+            self._flights.kept.clear()
 
-    def leave(self, reason: str | None) -> None:
-        """At the end of the process."""
+    def leave(self, reason: str | None, patience: float) -> None:
+        """At the end of the process. Waits so many seconds for what is in flight."""
         if not self._group.made_here or self._group.destroyed:
             return
-        if reason:
-            self._group.abort(reason)
+        done = self._flights.finish(patience)
+        if reason or not done:
+            self._group.abort(reason or "it left the group with operations in flight")
         self._group.destroy()
+
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        """No: torch takes such memory of the compiled back end alone."""
+        return False
 
     def shares(self, tensor: torch.Tensor) -> bool:
         """Whether other ranks on this host reach its memory."""
@@ -216,7 +225,7 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
         (t,), what = self._check_message(tensors, tag, "unisono:send")
         source = flat(packed(t))
         outcome = Outcome([t], lambda: [t])
-        return self._message(Plan(what, lambda **o: self._group.isend(source, dst, tag, **o), outcome, self._health))
+        return self._message(Plan(what, lambda **o: self._group.isend(source, dst, tag, **o), outcome, self._flights))
 
     def recv(self, tensors: list[torch.Tensor], src: int, tag: int) -> PythonWork:
         """Torch's."""
@@ -242,12 +251,12 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
         outcome = Outcome([t], lambda: [t])
         memory = flat(landing)
         return self._message(
-            Plan(what, lambda **o: self._group.irecv(memory, src, tag, **o), outcome, self._health, finish)
+            Plan(what, lambda **o: self._group.irecv(memory, src, tag, **o), outcome, self._flights, finish)
         )
 
     def _message(self, plan: Plan) -> PythonWork:
-        with translating(plan.what, self._health):
-            return self._in_flight(plan, plan.run(timeout=self._limit()))
+        with translating(plan.what, self._flights.health):
+            return PythonWork(plan, plan.run(timeout=self._limit()))
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Every rank reports to rank 0, which answers when all have: so rank 0 knows who is missing."""

@@ -25,4 +25,5 @@ class AllocationScope:
 def is_shared(tensor: torch.Tensor) -> bool:
     """Whether the other ranks of any group on this host reach the tensor's memory."""
     dense = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.is_contiguous()
-    return dense and any(group.shares(tensor) for group in _create.worlds().groups())
+    there = dense and tensor.nbytes <= tensor.untyped_storage().nbytes()  # or its storage was resized
+    return there and any(group.shares(tensor) for group in _create.worlds().groups())

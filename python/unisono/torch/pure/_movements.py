@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 from unisono.torch.pure._calls import Calls, Lists, Tensors, as_many, counts_of, landed, landing_for, one, outcome_of
+from unisono.torch.pure._forms import takes
 from unisono.torch.pure._tensors import (
     check,
     check_dense,
@@ -28,9 +29,10 @@ from unisono.torch.pure._work import Outcome, PythonWork
 class Movements(Calls):
     """Each checks its arguments before anything is sent."""
 
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.BroadcastOptions, "root", "timeout", lists=True)
+    def broadcast(self, tensors: Tensors, opts: Any) -> PythonWork:
         """Torch's."""
-        title, opts = "unisono:broadcast", opts or dist.BroadcastOptions()
+        title = "unisono:broadcast"
         one(tensors, title, "tensors")
         self._check_root(opts.rootRank, title)
         t, root = tensors[0], int(opts.rootRank)
@@ -42,9 +44,10 @@ class Movements(Calls):
         plan = self._plan(title, lambda **o: self._group.broadcast(memory, root, **o), tensors)
         return self._launch(plan if root == self._rank else landed(plan, tensors, landing), opts)
 
-    def allgather(self, outputs: Lists, inputs: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.AllgatherOptions, "timeout", lists=True)
+    def allgather(self, outputs: Lists, inputs: Tensors, opts: Any) -> PythonWork:
         """Torch's: parts may differ in size."""
-        title, opts = "unisono:all_gather", opts or dist.AllgatherOptions()
+        title = "unisono:all_gather"
         one(inputs, title, "inputs")
         one(outputs, title, "lists of outputs")
         parts, mine = outputs[0], inputs[0]
@@ -57,17 +60,19 @@ class Movements(Calls):
         outcome = Outcome(parts, lambda: [stacked(parts)]) if equal else outcome_of(parts)
         return self._all_gather(parts, mine, [p.numel() for p in parts], outcome, opts, title)
 
-    def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> PythonWork:
+    @takes(c10d.AllgatherOptions, "timeout")
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> PythonWork:
         """Torch's, also called _allgather_base."""
-        title, opts = "unisono:_all_gather_base", opts or dist.AllgatherOptions()
-        self._check_times(source, output, title, "output", "input")
-        return self._all_gather([output], source, [], outcome_of([output]), opts, title)
+        title = "unisono:_all_gather_base"
+        self._check_times(input, output, title, "output", "input")
+        return self._all_gather([output], input, [], outcome_of([output]), opts, title)
 
     _allgather_base = all_gather_single
 
-    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.AllgatherOptions, "timeout")
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> PythonWork:
         """One all_gather of all inputs behind each other; part r of output i is rank r's i-th input."""
-        title, opts = "unisono:_all_gather_base", opts or dist.AllgatherOptions()
+        title = "unisono:_all_gather_base"
         as_many(inputs, outputs, title)
         for out, source in zip(outputs, inputs, strict=True):
             self._check_times(source, out, title, "output", "input")
@@ -86,9 +91,10 @@ class Movements(Calls):
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
-    def allgather_coalesced(self, outputs: Lists, inputs: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.AllgatherOptions, "timeout")
+    def allgather_coalesced(self, outputs: Lists, inputs: Tensors, opts: Any) -> PythonWork:
         """outputs[r][i] is rank r's i-th input."""
-        title, opts = "unisono:all_gather", opts or dist.AllgatherOptions()
+        title = "unisono:all_gather"
         check(len(inputs) > 0, title, ": the list of inputs is empty")
         lists = len(outputs) == self._size
         check(lists, title, ": ", len(outputs), " lists of outputs; ", self._size, " are needed, one for each rank")
@@ -126,33 +132,34 @@ class Movements(Calls):
         plan.finish = lambda: finish(landing)
         return self._launch(plan, opts)
 
-    def gather(self, outputs: Lists, inputs: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.GatherOptions, "root", "timeout", lists=True)
+    def gather(self, outputs: Lists, inputs: Tensors, opts: Any) -> PythonWork:
         """Torch's: lists at the root alone."""
-        title, opts = "unisono:gather", opts or dist.GatherOptions()
+        title = "unisono:gather"
         one(inputs, title, "inputs")
         self._check_root(opts.rootRank, title)
         mine, root = inputs[0], int(opts.rootRank)
         check_dense(mine, title)
         if root != self._rank:
-            given = bool(outputs) and bool(outputs[0])
-            check(not given, title, ": rank ", self._rank, " gave outputs, but rank ", root, " is the root")
+            self._check_not_given(outputs, root, title, "outputs")
             return self._gather([], mine, root, opts, title)
         with self._at_root(title):
             one(outputs, title, "lists of outputs (at the root)")
             self._check_parts(outputs[0], mine, title, equal=True)
         return self._gather(outputs[0], mine, root, opts, title)
 
-    def gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> PythonWork:
+    @takes(c10d.GatherOptions, "root", "timeout")
+    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> PythonWork:
         """Torch's: into one tensor of the root's."""
-        title, opts = "unisono:gather_single", opts or dist.GatherOptions()
+        title = "unisono:gather_single"
         self._check_root(opts.rootRank, title)
-        check_dense(source, title)
+        check_dense(input, title)
         root = int(opts.rootRank)
         if root == self._rank:
             with self._at_root(title):
-                self._check_times(source, output, title, "output", "input")
+                self._check_times(input, output, title, "output", "input")
                 check_writable(output, title)
-        return self._gather([output] if root == self._rank else [], source, root, opts, title)
+        return self._gather([output] if root == self._rank else [], input, root, opts, title)
 
     gather_into_tensor = gather_single
 
@@ -164,9 +171,10 @@ class Movements(Calls):
             return self._launch(plan, opts)
         return self._launch(landed(plan, outs, landing), opts)
 
-    def scatter(self, outputs: Tensors, inputs: Lists, opts: Any = None) -> PythonWork:
+    @takes(c10d.ScatterOptions, "root", "timeout", lists=True)
+    def scatter(self, outputs: Tensors, inputs: Lists, opts: Any) -> PythonWork:
         """Torch's: lists at the root alone."""
-        title, opts = "unisono:scatter", opts or dist.ScatterOptions()
+        title = "unisono:scatter"
         one(outputs, title, "outputs")
         self._check_root(opts.rootRank, title)
         out, root = outputs[0], int(opts.rootRank)
@@ -179,8 +187,7 @@ class Movements(Calls):
                 self._check_parts(inputs[0], out, title, equal=True, written=False)
             source = flat(joined(inputs[0]))
         else:
-            given = bool(inputs) and bool(inputs[0])
-            check(not given, title, ": rank ", self._rank, " gave inputs, but rank ", root, " is the root")
+            self._check_not_given(inputs, root, title, "inputs")
         landing = landing_for(outputs)
         memory = flat(landing)
         plan = self._plan(title, lambda **o: self._group.scatter(source, memory, root, **o), outputs)

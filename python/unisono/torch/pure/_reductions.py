@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
 
 from unisono.torch.pure import _sparse
 from unisono.torch.pure._calls import Calls, Lists, Tensors, as_many, counts_of, landed, landing_for, one
 from unisono.torch.pure._errors import translating
+from unisono.torch.pure._forms import takes
 from unisono.torch.pure._tensors import (
     check,
     check_dense,
@@ -27,17 +28,19 @@ from unisono.torch.pure._work import PythonWork
 class Reductions(Calls):
     """Each checks its arguments before anything is sent."""
 
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.AllreduceOptions, "op", "timeout", lists=True)
+    def allreduce(self, tensors: Tensors, opts: Any) -> PythonWork:
         """Torch's."""
-        title, opts = "unisono:all_reduce", opts or dist.AllreduceOptions()
+        title = "unisono:all_reduce"
         one(tensors, title, "tensors")
         if tensors[0].layout == torch.sparse_coo:
             return self.allreduce_sparse(tensors, opts)
         return self._all_reduce(tensors, opts, title)
 
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.AllreduceCoalescedOptions, "op", "timeout")
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> PythonWork:
         """Torch's: one all_reduce of all of them."""
-        title, opts = "unisono:all_reduce", opts or dist.AllreduceCoalescedOptions()
+        title = "unisono:all_reduce"
         check(len(tensors) > 0, title, ": the list of tensors is empty")
         return self._all_reduce(tensors, opts, title)
 
@@ -51,16 +54,18 @@ class Reductions(Calls):
         plan = self._plan(title, lambda **o: self._group.all_reduce(memory, op, **o), tensors)
         return self._launch(landed(plan, tensors, landing), opts)
 
-    def allreduce_sparse(self, tensors: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.AllreduceOptions, "op", "timeout")
+    def allreduce_sparse(self, tensors: Tensors, opts: Any) -> PythonWork:
         """The sum of sparse tensors; blocks, also when it is asynchronous."""
-        title, opts = "unisono:all_reduce", opts or dist.AllreduceOptions()
+        title = "unisono:all_reduce"
         with translating(self._title(title)):
             _sparse.all_reduce(self._group, tensors, opts.reduceOp, self._limit(opts.timeout))
         return PythonWork(self._plan(title, lambda **_: None, tensors), None)
 
-    def reduce(self, tensors: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.ReduceOptions, "root", "op", "timeout", lists=True)
+    def reduce(self, tensors: Tensors, opts: Any) -> PythonWork:
         """Torch's: into the root's tensor alone."""
-        title, opts = "unisono:reduce", opts or dist.ReduceOptions()
+        title = "unisono:reduce"
         one(tensors, title, "tensors")
         self._check_root(opts.rootRank, title)
         t, root = tensors[0], int(opts.rootRank)
@@ -73,9 +78,10 @@ class Reductions(Calls):
         plan = self._plan(title, lambda **o: self._group.reduce(memory, root, op, **o), tensors)
         return self._launch(landed(plan, tensors, landing) if root == self._rank else plan, opts)
 
-    def reduce_scatter(self, outputs: Tensors, inputs: Lists, opts: Any = None) -> PythonWork:
+    @takes(c10d.ReduceScatterOptions, "op", "timeout", lists=True)
+    def reduce_scatter(self, outputs: Tensors, inputs: Lists, opts: Any) -> PythonWork:
         """Torch's: parts may differ in size."""
-        title, opts = "unisono:reduce_scatter", opts or dist.ReduceScatterOptions()
+        title = "unisono:reduce_scatter"
         one(outputs, title, "outputs")
         good = len(inputs) == 1 and len(inputs[0]) == self._size
         check(good, title, ": a list of ", self._size, " input tensors is needed, one for each rank")
@@ -86,17 +92,19 @@ class Reductions(Calls):
         check(out.numel() == own, title, ": the output has ", out.numel(), " elements, but ", here)
         return self._reduce_scatter(outputs, joined(parts), [p.numel() for p in parts], opts, title)
 
-    def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> PythonWork:
+    @takes(c10d.ReduceScatterOptions, "op", "timeout")
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> PythonWork:
         """Torch's, also called _reduce_scatter_base."""
-        title, opts = "unisono:reduce_scatter_tensor", opts or dist.ReduceScatterOptions()
-        self._check_times(output, source, title, "input", "output")
-        return self._reduce_scatter([output], source, [], opts, title)
+        title = "unisono:reduce_scatter_tensor"
+        self._check_times(output, input, title, "input", "output")
+        return self._reduce_scatter([output], input, [], opts, title)
 
     _reduce_scatter_base = reduce_scatter_single
 
-    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> PythonWork:
+    @takes(c10d.ReduceScatterOptions, "op", "timeout")
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> PythonWork:
         """One reduce_scatter of what all inputs hold for each rank: the parts are laid out rank by rank."""
-        title, opts = "unisono:reduce_scatter_tensor", opts or dist.ReduceScatterOptions()
+        title = "unisono:reduce_scatter_tensor"
         as_many(inputs, outputs, title)
         for out, source in zip(outputs, inputs, strict=True):
             self._check_times(out, source, title, "input", "output")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -30,8 +34,61 @@ class Plan:
     what: str
     run: Callable[..., Any]
     outcome: Outcome
-    health: Health
+    flights: Flights
     finish: Callable[[], None] | None = None
+    earlier: Sequence[Callable[[], PythonWork | None]] = ()
+    """Of a barrier: what is done before it is, and has its results in place when it is."""
+
+
+KEPT = 64
+"""So many works that nobody has waited for are kept, if their results have no more than SMALL elements."""
+SMALL = 256
+
+
+@dataclass
+class Flights:
+    """The asynchronous operations of a group. Any thread."""
+
+    health: Health = field(default_factory=Health)
+    live: weakref.WeakSet[PythonWork] = field(default_factory=weakref.WeakSet)
+    dropped: deque[_core.Work] = field(default_factory=deque)
+    """Those that go on without their PythonWork."""
+    kept: deque[PythonWork] = field(default_factory=lambda: deque(maxlen=KEPT))
+    """Torch's DDP.join() gives one to C++, where it waits for ever if the work's Python part is gone by then."""
+
+    def add(self, work: PythonWork) -> None:
+        """One that has begun."""
+        for _ in range(len(self.dropped)):
+            operation = self.dropped.popleft()
+            if not operation.done():
+                self.dropped.append(operation)
+        self.live.add(work)
+        if sum(t.numel() for t in work.results) <= SMALL:
+            self.kept.append(work)
+
+    def settle(self) -> None:
+        """Have the results of those that are done in the user's tensors."""
+        for work in list(self.live):
+            work.settle()
+
+    def landing(self) -> list[Callable[[], PythonWork | None]]:
+        """Those whose results are yet to be copied. Collectives are done in order, and the copies are not."""
+        return [weakref.ref(work) for work in list(self.live) if work.lands]
+
+    def finish(self, patience: float) -> bool:
+        """Wait so many seconds for those that nobody can wait for any more; whether all are done then, of any kind."""
+        until = time.monotonic() + patience
+        lands = [work for work in list(self.live) if work.lands]
+        for operation in [*self.dropped, *(work.operation for work in lands)]:
+            if operation is not None:
+                with suppress(errors.Error):
+                    operation.wait(max(until - time.monotonic(), 0.0))
+        self.settle()
+        return all(operation.done() for operation in self._operations())
+
+    def _operations(self) -> Iterator[_core.Work]:
+        yield from list(self.dropped)
+        yield from (work.operation for work in list(self.live) if work.operation is not None)
 
 
 class PythonWork(dist.Work):
@@ -48,8 +105,30 @@ class PythonWork(dist.Work):
         self._error: BaseException | None = None
         self._future: Any = None
         self._watcher: threading.Thread | None = None
-        if work is not None and plan.finish is not None:
-            self._watch()
+        del plan.run  # it refers to the group, which refers to its works
+        if work is not None:
+            plan.flights.add(self)
+            if plan.finish is not None:
+                self._watch()
+
+    def __del__(self) -> None:
+        if self._work is not None and not self._settled and not self._work.done():
+            self._plan.flights.dropped.append(self._work)
+
+    @property
+    def lands(self) -> bool:
+        """Its results are yet to be copied to the user's tensors."""
+        return self._plan.finish is not None
+
+    @property
+    def operation(self) -> _core.Work | None:
+        """What unisono runs; None for one that was done when it was made."""
+        return self._work
+
+    @property
+    def results(self) -> list[torch.Tensor]:
+        """One by one, whether or not it is done."""
+        return self._plan.outcome.tensors
 
     def settle(self) -> bool:
         """Whether the results are in the user's tensors, or the error is known. Does not wait for other ranks."""
@@ -58,12 +137,15 @@ class PythonWork(dist.Work):
         assert self._work is not None
         if not self._work.done():
             return False
+        for landing in self._plan.earlier:  # before our lock: they take theirs
+            if (work := landing()) is not None:
+                work.settle()
         with self._lock:
             if self._settled:
                 return True
             try:
                 error = self._work.error()
-                self._plan.health.note(error)
+                self._plan.flights.health.note(error)
                 self._result = 0 if error is None else 1 if isinstance(error, errors.Timeout) else 2
                 self._error = translated(error, self._plan.what) if error is not None else None
                 if error is None and self._plan.finish is not None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from unisono import _core, errors
@@ -14,28 +16,41 @@ if TYPE_CHECKING:
     from unisono.torch.pure._group import PythonGroup
 
 
+PATIENCE = 5.0
+"""Seconds: for what is in flight when the process ends."""
+
+
+class World:
+    """A context, which lives as long as a group within it does."""
+
+    def __init__(self, context: _core.Context) -> None:
+        self.context, self.owner = context, os.getpid()
+
+
 class Worlds:
-    """The default group's context, for the groups within it; and all groups, to leave them. One a process."""
+    """The default group's world, for the groups within it; and all groups, to leave them. One a process."""
 
     def __init__(self) -> None:
-        self._current: tuple[_core.Context, int] | None = None
+        self._current: Callable[[], World | None] = lambda: None
         self._groups: weakref.WeakSet[PythonGroup] = weakref.WeakSet()
 
-    def context(self, store: RememberingStore, rank: int, size: int, global_rank: int, seconds: float) -> _core.Context:
+    def share(self, store: RememberingStore, rank: int, size: int, global_rank: int, seconds: float) -> World:
         """The default group's; a new one when there is none. global_rank is `rank` in the job's numbering."""
-        if self._current is not None and self._current[1] == os.getpid():
-            return self._current[0]
+        world = self._current()
+        if world is not None and world.owner == os.getpid():
+            return world
         return _make(store, rank, size, global_rank, seconds)
 
-    def found(self, store: RememberingStore, rank: int, size: int, seconds: float) -> _core.Context:
-        """A new context for the default group. Blocks until all ranks have come."""
+    def found(self, store: RememberingStore, rank: int, size: int, seconds: float) -> World:
+        """A new world for the default group. Blocks until all ranks have come."""
         made = _make(store, rank, size, rank, seconds)
-        self._current = (made, os.getpid())
+        self._current = weakref.ref(made)
         return made
 
-    def retire(self) -> None:
+    def retire(self, world: World) -> None:
         """The default group was destroyed: later groups do not belong to it."""
-        self._current = None
+        if self._current() is world:
+            self._current = lambda: None
 
     def enlist(self, group: PythonGroup) -> None:
         """Remember a group for leave()."""
@@ -57,12 +72,13 @@ class Worlds:
 
     def leave(self, reason: str | None) -> None:
         """The process ends without having destroyed its groups: the others get what is on its way, or the reason."""
+        until = time.monotonic() + (0.0 if reason else PATIENCE)
         for group in self.groups():
             with contextlib.suppress(errors.Error):
-                group.leave(reason)
+                group.leave(reason, max(until - time.monotonic(), 0.0))
 
 
-def _make(store: RememberingStore, rank: int, size: int, global_rank: int, seconds: float) -> _core.Context:
+def _make(store: RememberingStore, rank: int, size: int, global_rank: int, seconds: float) -> World:
     try:
         config = _core.settings_from_env()
     except errors.Error as error:
@@ -83,4 +99,4 @@ def _make(store: RememberingStore, rank: int, size: int, global_rank: int, secon
             strict=config.strict,
             allow_insecure=config.allow_insecure,
         )
-    return _core.Context(config)
+    return World(_core.Context(config))
