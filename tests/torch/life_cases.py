@@ -217,6 +217,34 @@ def ends_beside_daemons(rank: int, size: int, folder: str, raised: bool) -> None
         raise RuntimeError("on purpose")
 
 
+def ends_in_the_middle(rank: int, size: int, folder: str) -> float:
+    """Rank 0 ends with works at hand that it has not waited for: what the others do with it is done all the same."""
+    _join(rank, size, folder)
+    x = torch.full((1000, 3), float(rank)).t()
+    never = dist.irecv(torch.zeros(3), 1 - rank, tag=5) if rank < 2 else None
+    works = [dist.all_reduce(x, async_op=True), dist.barrier(async_op=True)]
+    if rank != 0:
+        for work in works:
+            assert work is not None
+            work.wait()
+        assert (x == sum(range(size))).all()
+    globals()["kept"] = (never, works)
+    return 1.0
+
+
+def hangs_at_the_end(rank: int, size: int, folder: str) -> str:
+    """Rank 0 ends in a collective that rank 1 never calls; rank 1 hears so."""
+    _join(rank, size, folder)
+    if rank == 0:
+        globals()["kept"] = dist.all_reduce(torch.ones(3), async_op=True)
+        return ""
+    try:
+        dist.recv(torch.zeros(3), 0)
+    except dist.DistBackendError as error:
+        return str(error)
+    raise AssertionError("nothing was raised")
+
+
 def monitored(rank: int, size: int, folder: str, wait_all_ranks: bool) -> str:
     """Only ranks 0 and 3 come, when it is about them."""
     from unisono.torch import monitored_barrier

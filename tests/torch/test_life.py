@@ -88,6 +88,15 @@ def test_what_was_sent_arrives(tmp_path: Path) -> None:
     values(launch(cases.leaves_without_destroying, 2, tmp_path))
 
 
+def test_who_ends_does_so_with_patience(tmp_path: Path) -> None:
+    assert values(launch(cases.ends_in_the_middle, 3, tmp_path)) == [1.0] * 3
+
+
+def test_who_ends_in_the_middle_is_heard(tmp_path: Path) -> None:
+    _, second = values(launch(cases.hangs_at_the_end, 2, tmp_path))
+    assert "rank 0" in second, second
+
+
 @pytest.mark.parametrize("wait_all_ranks", [False, True])
 def test_monitored_barrier_names_who_is_missing(tmp_path: Path, wait_all_ranks: bool) -> None:
     first, _, _, last = values(launch(cases.monitored, 4, tmp_path, wait_all_ranks=wait_all_ranks))

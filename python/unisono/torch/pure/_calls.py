@@ -51,7 +51,8 @@ class Calls:
         with translating(plan.what, self._flights.health):
             if opts.asyncOp:
                 return PythonWork(plan, plan.run(timeout=limit, async_op=True))
-            plan.run(timeout=limit)
+            with self._flights.caller():
+                plan.run(timeout=limit)
         self._flights.settle()
         if plan.finish is not None:
             plan.finish()

@@ -206,6 +206,10 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
         if not self._group.made_here or self._group.destroyed:
             return
         done = self._flights.finish(patience)
+        if self._flights.callers:  # daemon threads, which must not lose the group under them
+            if reason:
+                self._group.abort(reason)
+            return
         if reason or not done:
             self._group.abort(reason or "it left the group with operations in flight")
         self._group.destroy()
@@ -255,6 +259,7 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
         )
 
     def _message(self, plan: Plan) -> PythonWork:
+        plan.is_message = True
         with translating(plan.what, self._flights.health):
             return PythonWork(plan, plan.run(timeout=self._limit()))
 

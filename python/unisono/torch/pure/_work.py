@@ -7,7 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -38,6 +38,7 @@ class Plan:
     finish: Callable[[], None] | None = None
     earlier: Sequence[Callable[[], PythonWork | None]] = ()
     """Of a barrier: what is done before it is, and has its results in place when it is."""
+    is_message: bool = False
 
 
 KEPT = 64
@@ -51,17 +52,29 @@ class Flights:
 
     health: Health = field(default_factory=Health)
     live: weakref.WeakSet[PythonWork] = field(default_factory=weakref.WeakSet)
-    dropped: deque[_core.Work] = field(default_factory=deque)
-    """Those that go on without their PythonWork."""
+    dropped: deque[tuple[_core.Work, bool]] = field(default_factory=deque)
+    """Those that go on without their PythonWork, and whether each is a message."""
     kept: deque[PythonWork] = field(default_factory=lambda: deque(maxlen=KEPT))
     """Torch's DDP.join() gives one to C++, where it waits for ever if the work's Python part is gone by then."""
+    callers: set[int] = field(default_factory=set)
+    """Threads that wait in a call."""
+
+    @contextmanager
+    def caller(self) -> Iterator[None]:
+        """This thread waits in a call meanwhile."""
+        me = threading.get_ident()
+        self.callers.add(me)
+        try:
+            yield
+        finally:
+            self.callers.discard(me)
 
     def add(self, work: PythonWork) -> None:
         """One that has begun."""
         for _ in range(len(self.dropped)):
-            operation = self.dropped.popleft()
+            operation, is_message = self.dropped.popleft()
             if not operation.done():
-                self.dropped.append(operation)
+                self.dropped.append((operation, is_message))
         self.live.add(work)
         if sum(t.numel() for t in work.results) <= SMALL:
             self.kept.append(work)
@@ -76,19 +89,22 @@ class Flights:
         return [weakref.ref(work) for work in list(self.live) if work.lands]
 
     def finish(self, patience: float) -> bool:
-        """Wait so many seconds for those that nobody can wait for any more; whether all are done then, of any kind."""
-        until = time.monotonic() + patience
-        lands = [work for work in list(self.live) if work.lands]
-        for operation in [*self.dropped, *(work.operation for work in lands)]:
-            if operation is not None:
-                with suppress(errors.Error):
-                    operation.wait(max(until - time.monotonic(), 0.0))
+        """Wait so many seconds for those that nobody can wait for any more; whether all collectives are done then."""
+        works = [work for work in list(self.live) if work.operation is not None]
+        dropped = list(self.dropped)
+        _wait([*(operation for operation, _ in dropped), *(w.operation for w in works if w.lands)], patience)
+        collectives = [operation for operation, is_message in dropped if not is_message]
+        collectives += [w.operation for w in works if not w.is_message]
+        _wait(collectives, min(patience, 1.0))
         self.settle()
-        return all(operation.done() for operation in self._operations())
+        return all(operation.done() for operation in collectives)
 
-    def _operations(self) -> Iterator[_core.Work]:
-        yield from list(self.dropped)
-        yield from (work.operation for work in list(self.live) if work.operation is not None)
+
+def _wait(operations: list[_core.Work], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    for operation in operations:
+        with suppress(errors.Error):
+            operation.wait(max(until - time.monotonic(), 0.0))
 
 
 class PythonWork(dist.Work):
@@ -113,7 +129,7 @@ class PythonWork(dist.Work):
 
     def __del__(self) -> None:
         if self._work is not None and not self._settled and not self._work.done():
-            self._plan.flights.dropped.append(self._work)
+            self._plan.flights.dropped.append((self._work, self._plan.is_message))
 
     @property
     def lands(self) -> bool:
@@ -121,7 +137,12 @@ class PythonWork(dist.Work):
         return self._plan.finish is not None
 
     @property
-    def operation(self) -> _core.Work | None:
+    def is_message(self) -> bool:
+        """And not a collective."""
+        return self._plan.is_message
+
+    @property
+    def operation(self) -> Any:
         """What unisono runs; None for one that was done when it was made."""
         return self._work
 
@@ -162,7 +183,8 @@ class PythonWork(dist.Work):
         if not self._settled:
             assert self._work is not None
             try:
-                self._work.wait(limit)
+                with self._plan.flights.caller():
+                    self._work.wait(limit)
             except errors.Timeout:
                 if not self._work.done():
                     raise dist.DistBackendError(
