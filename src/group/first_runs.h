@@ -10,7 +10,8 @@
 
 namespace unisono::group {
 
-/// Calls that are told together: of one collective, element type and reduction, and of sizes with as many binary digits.
+/// Calls that are told together: of one collective, element type and reduction, and of sizes with
+/// as many binary digits.
 struct CallKind {
   Collective collective = Collective::barrier;
   DType dtype = DType::u8;
@@ -26,8 +27,8 @@ class FirstRuns {
  public:
   enum class News : std::uint8_t { none, first, another };
 
-  /// `algorithm` has run in a call of that kind: whether it is the first that did, or one that had not before.
-  /// `algorithm` must live as long as this.
+  /// `algorithm` has run in a call of that kind: whether it is the first that did, or one that had
+  /// not before. `algorithm` must live as long as this.
   News note(const CallKind& kind, std::string_view algorithm);
 
  private:

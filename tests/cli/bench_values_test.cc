@@ -1,4 +1,5 @@
-/// `unisono bench --check` must accept what is right in any order of reduction, and notice what is not.
+/// `unisono bench --check` must accept what is right in any order of reduction, and notice what is
+/// not.
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,8 @@
 namespace unisono::cli {
 namespace {
 
-/// All algorithms of a collective at a size; the first is the best, the others are slower by a quarter each.
+/// All algorithms of a collective at a size; the first is the best, the others are slower by a
+/// quarter each.
 TunePoint point_of(Collective collective, std::int64_t bytes) {
   TunePoint p{collective, bytes, false, {}, 0, 0, 0};
   for (const plan::Algorithm& a : plan::algorithms())

@@ -31,7 +31,8 @@ Status check_algorithm(Collective collective, const std::string& name) {
       fmt::format("there is no algorithm \"{}\" for {}; there are {}", name, name_of(collective), known));
 }
 
-/// The collectives and sizes to tune. It is the layout's tables that are tuned: roots, types and operations have no say in them.
+/// The collectives and sizes to tune. It is the layout's tables that are tuned: roots, types and
+/// operations have no say in them.
 Status understand_tuning(const BenchArguments& a, Benchmark& bench) {
   if (!a.measure.algorithm.empty() || a.root != 0 || a.dtype != "f32" || a.op != "sum" || a.memory != "ordinary" ||
       a.measure.check || a.measure.iterations)

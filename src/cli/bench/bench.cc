@@ -1,5 +1,6 @@
-/// `unisono bench WHAT`: starts ranks on this host, times a collective or messages at each size, and prints what nccl-tests would.
-/// Within a job that is already running (unisono run, torchrun, srun), and without -n, it measures among those ranks.
+/// `unisono bench WHAT`: starts ranks on this host, times a collective or messages at each size,
+/// and prints what nccl-tests would. Within a job that is already running (unisono run, torchrun,
+/// srun), and without -n, it measures among those ranks.
 
 #include <fmt/format.h>
 
@@ -22,8 +23,6 @@
 #include "cli/bench/tune.h"
 #include "cli/commands.h"
 #include "cli/launcher.h"
-#include "plan/registry.h"
-#include "plan/select.h"
 #include "unisono/unisono.hpp"
 
 namespace unisono::cli {
@@ -150,7 +149,8 @@ int run_bench(const BenchArguments& a) {
 }  // namespace
 
 namespace {
-/// Of the words in a list, for the help and for shells (completion.cc); what is wrong with another one understand() says.
+/// Of the words in a list, for the help and for shells (completion.cc); what is wrong with another
+/// one understand() says.
 std::string one_of(std::string names) {
   std::erase(names, ' ');
   return "{" + names + "}";
@@ -163,13 +163,12 @@ void add_bench(CLI::App& app, int& status) {
   command->footer(
       "Examples:\n"
       "  unisono bench all_reduce -n 4 --sizes 8,64K,1M,64M --check\n"
-      "  unisono bench all_reduce -n 2 --sizes 8:64M:x2           each size twice the one before\n"
-      "  unisono bench broadcast -n 2 --sizes 1K,4K:64K:+4K       1K, then from 4K on in steps of 4K\n"
-      "  unisono bench send_recv --transport tcp                  messages: latency and bandwidth\n"
-      "  unisono bench all_gather -n 2 --dtype f64 --transport tcp --json all_gather.json\n"
-      "  unisono run -n 4 -- unisono bench broadcast --root 3\n"
-      "  unisono bench --tune -n 4 --plot tuned.svg        measure all algorithms; groups of this layout then choose "
-      "by it");
+      "  unisono bench all_reduce -n 2 --sizes 8:64M:x2        each size twice the one before\n"
+      "  unisono bench broadcast --sizes 1K,4K:64K:+4K         1K, then from 4K on in steps of 4K\n"
+      "  unisono bench send_recv --transport tcp               messages: latency and bandwidth\n"
+      "  unisono bench all_gather --dtype f64 --json all_gather.json\n"
+      "  unisono run -n 4 -- unisono bench broadcast --root 3  within a job\n"
+      "  unisono bench --tune -n 4 --plot tuned.svg            measure all algorithms, and choose by it from now on");
   command
       ->add_option("collective", a->collective,
                    "what to measure (send_recv: messages between rank 0 and the last one); may be left out with --tune")

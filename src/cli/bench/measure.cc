@@ -65,8 +65,9 @@ Call make_call(const Problem& p, int rank, bool in_place, const MeasureOptions& 
   return call;
 }
 
-/// Whether ranks can run ahead of each other in it, so that back-to-back calls would overlap. In an all_to_all ranks that take turns on a core end one call and
-/// begin the next one in one turn: then the longest of their intervals is longer than a call.
+/// Whether ranks can run ahead of each other in it, so that back-to-back calls would overlap. In an
+/// all_to_all ranks that take turns on a core end one call and begin the next one in one turn: then
+/// the longest of their intervals is longer than a call.
 bool one_sided(Collective c) { return rooted(c) || c == Collective::all_to_all; }
 
 /// Each of so many calls, one after the other, on this rank.
@@ -88,11 +89,13 @@ std::vector<Sample> time_calls(const Group& group, const Call& call, std::int64_
   return samples;
 }
 
-/// Calls whose times count together: ranks that share a core end one call and begin the next one in one turn, so that the next one of them takes hardly any time.
+/// Calls whose times count together: ranks that share a core end one call and begin the next one in
+/// one turn, so that the next one of them takes hardly any time.
 constexpr std::int64_t kTogether = 8;
 
-/// Seconds a call on this rank, of so many in a row at a time as leave eight portions. Who can run ahead in them is held up by a barrier, which counts: where the root, say, leaves the barrier last, it
-/// finds all done, and that looks fast whatever it cost the others.
+/// Seconds a call on this rank, of so many in a row at a time as leave eight portions. Who can run
+/// ahead in them is held up by a barrier, which counts: where the root, say, leaves the barrier
+/// last, it finds all done, and that looks fast whatever it cost the others.
 std::vector<double> time_in_a_row(const Group& group, const Call& call, std::int64_t iterations) {
   const std::int64_t together = std::clamp<std::int64_t>(iterations / kTogether, 1, kTogether);
   std::vector<double> seconds(static_cast<std::size_t>(std::max<std::int64_t>(1, iterations / together)));
@@ -192,7 +195,8 @@ void prepare(const Group& group, const Problem& problem, BenchMemory& memory) {
   const auto input_bytes = static_cast<std::size_t>(input_elements(problem, group.rank())) * element;
   const auto output_bytes = static_cast<std::size_t>(output_elements(problem, group.rank())) * element;
   memory.reserve(input_bytes, output_bytes);
-  // No zeros: there is hardware that moves them faster than all else (docs/design/0003), and what programs have are others.
+  // No zeros: there is hardware that moves them faster than all else (docs/design/0003), and what
+  // programs have are others.
   constexpr int kAnything = 0x3f;  // an f32 of 0.75
   std::memset(memory.input(), kAnything, input_bytes);
   std::memset(memory.output(), kAnything, output_bytes);

@@ -17,12 +17,12 @@
 
 namespace unisono::cli {
 
-/// Where buffers lie: ordinary memory, as programs have it; from Group::allocate; or ordinary memory that was registered
-/// (Group::register_buffer).
+/// Where buffers lie: ordinary memory, as programs have it; from Group::allocate; or ordinary
+/// memory that was registered (Group::register_buffer).
 enum class MemoryKind : std::uint8_t { ordinary, shared, registered };
 
-/// Input and output of the largest problem so far, touched, page-aligned but for registered memory, which begins where
-/// malloc would have it.
+/// Input and output of the largest problem so far, touched, page-aligned but for registered memory,
+/// which begins where malloc would have it.
 class BenchMemory {
  public:
   /// Ordinary memory.
@@ -84,13 +84,15 @@ bool has_in_place(Collective collective) noexcept;
 /// Room in `memory` for `problem` on this rank, with ordinary values, no zeros.
 void prepare(const Group& group, const Problem& problem, BenchMemory& memory);
 
-/// Seconds of a call, of the slowest rank: the same figures on all ranks, one for up to eight of `iterations` calls in a
-/// row; where there is a root, with a barrier behind each. After prepare(). Of `options`, only the algorithm counts.
+/// Seconds of a call, of the slowest rank: the same figures on all ranks, one for up to eight of
+/// `iterations` calls in a row; where there is a root, with a barrier behind each. After prepare().
+/// Of `options`, only the algorithm counts.
 std::vector<double> sample(const Group& group, const Problem& problem, bool in_place, const MeasureOptions& options,
                            const BenchMemory& memory, std::int64_t iterations);
 
-/// `time_calls` times so many calls on this rank. The samples of as many as options ask for: warm-up calls come before,
-/// and where it is the time that is given, calls come in portions, until rank 0 ends it.
+/// `time_calls` times so many calls on this rank. The samples of as many as options ask for:
+/// warm-up calls come before, and where it is the time that is given, calls come in portions, until
+/// rank 0 ends it.
 std::vector<Sample> time_enough(const Group& group, const MeasureOptions& options,
                                 const std::function<std::vector<Sample>(std::int64_t)>& time_calls);
 

@@ -19,8 +19,8 @@ std::string number(double value, std::size_t width) {
   return fmt::format("{:.1e}", value);
 }
 
-/// What a rank must send at least, relative to the size of the collective: makes different collectives and numbers of
-/// ranks comparable with the speed of the hardware.
+/// What a rank must send at least, relative to the size of the collective: makes different
+/// collectives and numbers of ranks comparable with the speed of the hardware.
 double bus_factor(Collective collective, int size) {
   const double others = static_cast<double>(size - 1) / size;
   switch (collective) {

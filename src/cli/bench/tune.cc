@@ -45,7 +45,8 @@ std::string_view place_of(const Group& group) {
 /// As programs call it: all_reduce and broadcast have one buffer, the others two.
 bool usually_in_place(Collective c) { return c == Collective::all_reduce || c == Collective::broadcast; }
 
-/// Every figure that a decision rests on is the same on all ranks (sample()), so all come to the same decisions without a word.
+/// Every figure that a decision rests on is the same on all ranks (sample()), so all come to the
+/// same decisions without a word.
 class Tuner {
  public:
   Tuner(const Group& group, const Config& config, const TuneOptions& options)
@@ -83,7 +84,8 @@ class Tuner {
   /// Small operands in shared memory travel with the announcement: there is nothing to choose.
   bool has_choice(const Problem& p) const { return !plan::goes_inline(question_of(group_, p), overridden_); }
 
-  /// What can run: with shared buffers the algorithms that need them against the one that private buffers get.
+  /// What can run: with shared buffers the algorithms that need them against the one that private
+  /// buffers get.
   TunePoint candidates_of(const Problem& p, bool shared) const {
     TunePoint point{p.collective, total_bytes(p), shared, {}, 0, 0, 0};
     plan::Question question = question_of(group_, p);
@@ -130,7 +132,8 @@ class Tuner {
     return point;
   }
 
-  /// Seconds of the first calls of each candidate. One that the group refuses, on all ranks and before anything is sent, is none.
+  /// Seconds of the first calls of each candidate. One that the group refuses, on all ranks and
+  /// before anything is sent, is none.
   template <class Seconds>
   static std::vector<double> try_out(TunePoint& point, const Seconds& seconds) {
     std::vector<double> first;
@@ -155,7 +158,8 @@ class Tuner {
     return first;
   }
 
-  /// All rounds once more, as if nothing had been measured but that: what looked hopeless or was dropped, and is faster, is let in again.
+  /// All rounds once more, as if nothing had been measured but that: what looked hopeless or was
+  /// dropped, and is faster, is let in again.
   static void begin_anew(TunePoint& point, std::vector<double>& first) {
     for (std::size_t i = 0; i < first.size(); i++) {
       first[i] = point.candidates[i].seconds();

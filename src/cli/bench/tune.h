@@ -1,5 +1,6 @@
 #pragma once
-/// `unisono bench --tune`: times every algorithm that can run, at every size, and keeps what it learns for groups of the same layout.
+/// `unisono bench --tune`: times every algorithm that can run, at every size, and keeps what it
+/// learns for groups of the same layout.
 
 #include <cstdint>
 #include <string>
@@ -22,10 +23,12 @@ struct TuneOptions {
 /// The sizes that are measured when none are given.
 std::vector<std::int64_t> tune_ladder();
 
-/// All ranks of `group` call it; rank 0 prints, and writes to config.cache (not with tuning off). The exit status. Throws what the group throws.
+/// All ranks of `group` call it; rank 0 prints, and writes to config.cache (not with tuning off).
+/// The exit status. Throws what the group throws.
 int tune(const Group& group, const Config& config, const TuneOptions& options);
 
-/// The figures as SVG: a panel for each collective and kind of memory, time over the best time against size.
+/// The figures as SVG: a panel for each collective and kind of memory, time over the best time
+/// against size.
 std::string plot_svg(const std::vector<TunePoint>& points, const std::string& title);
 
 /// One object a line: collective ranks bytes memory algorithm time_us in_force chosen.

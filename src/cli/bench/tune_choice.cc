@@ -26,7 +26,8 @@ bool clearly_faster(const Candidate& candidate, const Candidate& than) {
          static_cast<double>(won) >= kMostRounds * static_cast<double>(rounds);
 }
 
-/// What a rule may be for: private buffers; what competes with that, through the kernel; shared ones; shared ones with all outputs among them.
+/// What a rule may be for: private buffers; what competes with that, through the kernel; shared
+/// ones; shared ones with all outputs among them.
 constexpr plan::Place kRulesFor[] = {plan::Place::shared_memory, plan::Place::peer_memory, plan::Place::shared_buffers,
                                      plan::Place::shared_outputs};
 
@@ -41,9 +42,10 @@ const plan::Algorithm* best_of(const TunePoint& point, const Fits& fits) {
   return best == nullptr ? nullptr : best->algorithm;
 }
 
-/// What the rules for `memory` say at a point; null: nothing, the rules before them do. Where an algorithm needs all outputs, the best one that does not
-/// is for calls in which not all are shared; where it reads through the kernel, the best one that does not is what it competes with. A rival stays one: which of the
-/// two is faster changes while programs run.
+/// What the rules for `memory` say at a point; null: nothing, the rules before them do. Where an
+/// algorithm needs all outputs, the best one that does not is for calls in which not all are
+/// shared; where it reads through the kernel, the best one that does not is what it competes with.
+/// A rival stays one: which of the two is faster changes while programs run.
 const plan::Algorithm* rule_at(const TunePoint& point, plan::Place memory) {
   using plan::Place;
   const plan::Algorithm* chosen = point.candidates[point.chosen].algorithm;
@@ -107,7 +109,8 @@ std::string rules_of(std::span<const TunePoint> points, std::string_view place, 
   std::string text;
   for (int c = 0; c < kCollectives; c++) {
     const auto collective = static_cast<Collective>(c);
-    // Rules for shared buffers come last: they are passed over for private ones, and win where both fit.
+    // Rules for shared buffers come last: they are passed over for private ones, and win where both
+    // fit.
     for (const plan::Place memory : kRulesFor) {
       std::vector<const TunePoint*> own;
       for (const TunePoint& p : points)

@@ -1,6 +1,7 @@
-/// What `unisono bench --tune --plot` draws: for each collective and kind of memory, every algorithm's time over the best
-/// one's against the size, a band up to kMostBehind, and a ring around what runs. An algorithm has one look in all panels
-/// and all plots; below a panel is its key, which also says in words where it was chosen.
+/// What `unisono bench --tune --plot` draws: for each collective and kind of memory, every
+/// algorithm's time over the best one's against the size, a band up to kMostBehind, and a ring
+/// around what runs. An algorithm has one look in all panels and all plots; below a panel is its
+/// key, which also says in words where it was chosen.
 
 #include <fmt/format.h>
 
@@ -33,8 +34,8 @@ constexpr std::array<std::string_view, 7> kColours = {"#0072b2", "#d55e00", "#00
                                                       "#000000", "#56b4e9", "#e69f00"};
 constexpr std::array<std::string_view, 5> kDashes = {"none", "6 3", "2 2", "8 2 2 2", "12 4"};
 
-/// A look for each name in the table of algorithms, no two alike. Those of one collective differ in colour as far as there
-/// are colours.
+/// A look for each name in the table of algorithms, no two alike. Those of one collective differ in
+/// colour as far as there are colours.
 class Looks {
  public:
   Looks() {
@@ -130,7 +131,8 @@ class Panel {
     return text;
   }
 
-  /// A dot is what was measured; a line leads the eye to the next size, unless it was not measured there.
+  /// A dot is what was measured; a line leads the eye to the next size, unless it was not measured
+  /// there.
   std::string lines() const {
     std::string text;
     for (const auto& [name, places] : curves_) {

@@ -88,9 +88,9 @@ ReduceOp op_of(const Problem& p) {
   return p.op == ReduceOp::product || p.op == ReduceOp::min ? ReduceOp::band : p.op;
 }
 
-/// Element j of rank's input. Results tell when a rank is missing: for each element one rank, another one from element to
-/// element, decides it (none for one element in size + 1). Sums stay within 256, the last integer that bf16 surely holds, up
-/// to 256 ranks; integers may wrap.
+/// Element j of rank's input. Results tell when a rank is missing: for each element one rank,
+/// another one from element to element, decides it (none for one element in size + 1). Sums stay
+/// within 256, the last integer that bf16 surely holds, up to 256 ranks; integers may wrap.
 std::int64_t value(const Problem& p, int rank, std::int64_t j) {
   const bool boolean = p.dtype == DType::boolean;
   if (!reduces(p.collective)) return (rank * 31 + j * 7 + j / 251) % (boolean ? 2 : 101);
@@ -100,8 +100,9 @@ std::int64_t value(const Problem& p, int rank, std::int64_t j) {
   switch (op_of(p)) {
     case ReduceOp::sum:
       return (rank + j) % std::clamp(256 / p.size + 1, 2, 8);
-    // The mean is an integer, and stops being one when a rank is missing or counted twice. Of integers it is truncated: it
-    // changes for even elements when a rank is missing, for odd ones when a rank is counted twice.
+    // The mean is an integer, and stops being one when a rank is missing or counted twice. Of
+    // integers it is truncated: it changes for even elements when a rank is missing, for odd ones
+    // when a rank is counted twice.
     case ReduceOp::avg:
       if (is_integer(p.dtype)) return j % 2 == 1 && rank == j / 2 % p.size ? p.size : 1;
       return j % 2 + 1 + (p.size > 1 && rank == 0) - (p.size > 1 && rank == p.size - 1);

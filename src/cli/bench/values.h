@@ -1,6 +1,6 @@
 #pragma once
-/// What `unisono bench --check` puts into buffers, and what must come out: small integers, exact in every element type
-/// whatever the order of the reduction. Pure.
+/// What `unisono bench --check` puts into buffers, and what must come out: small integers, exact in
+/// every element type whatever the order of the reduction. Pure.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace unisono::cli {
 
-/// One collective among `size` ranks with `count` elements as Call counts them, or messages of `count` elements.
+/// One collective among `size` ranks with `count` elements as Call counts them, or messages of
+/// `count` elements.
 struct Problem {
   Collective collective = Collective::all_reduce;
   DType dtype = DType::f32;
@@ -34,14 +35,15 @@ std::string_view name_of(BenchMode mode) noexcept;
 std::int64_t input_elements(const Problem& problem, int rank);
 std::int64_t output_elements(const Problem& problem, int rank);
 
-/// The size of the collective in bytes, as it is printed and divided by time: of the buffer, or of the one with n blocks;
-/// of messages: of one.
+/// The size of the collective in bytes, as it is printed and divided by time: of the buffer, or of
+/// the one with n blocks; of messages: of one.
 std::int64_t total_bytes(const Problem& problem);
 
 /// Fills `input` with rank's values.
 void fill_input(const Problem& problem, int rank, void* input);
 
-/// Elements of `input` that are not rank's values (any more), and of `output` that are not what rank should have got.
+/// Elements of `input` that are not rank's values (any more), and of `output` that are not what
+/// rank should have got.
 std::int64_t wrong_in_input(const Problem& problem, int rank, const void* input);
 std::int64_t wrong_in_output(const Problem& problem, int rank, const void* output);
 
