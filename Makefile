@@ -165,7 +165,8 @@ $(STAMPS)/package: $(SOURCES) $(STAMPS)/requirements | deps-build
 	@mkdir -p build
 	@echo "build: the package (a few minutes the first time; all of it in build/package.log)"
 	@$(LAUNCHER) $(BIN)/python -m pip --disable-pip-version-check install -v --no-build-isolation --no-deps \
-	    --force-reinstall --config-settings=cmake.define.UNISONO_WERROR=$(WERROR) . 2>&1 | tee build/package.log \
+	    --force-reinstall --config-settings=cmake.define.UNISONO_WERROR=$(WERROR) \
+	    --config-settings=cmake.define.UNISONO_TORCH=OFF . 2>&1 | tee build/package.log \
 	  | { grep --line-buffered -E '^ *\[[0-9]+/[0-9]+\] [BL]' | stdbuf -oL cut -c1-120 || true; } \
 	  || { grep -E -A 8 'error:|CMake Error' build/package.log | head -n 40 >&2; echo "make build: failed; all of it is in build/package.log" >&2; exit 1; }
 	@test ! -x $(BIN)/unisono || $(BIN)/unisono --help > /dev/null

@@ -38,7 +38,7 @@ export CCACHE_SLOPPINESS=pch_defines,time_macros CXX=${CXX:-g++}
 werror=$([[ $("$CXX" -dumpversion) == 12* ]] && echo ON || echo OFF)
 echo "test-torch: the package into $venv"
 "${pip[@]}" install --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir="build/python-torch-$version" \
-  --config-settings=cmake.define.UNISONO_WERROR="$werror" .
+  --config-settings=cmake.define.UNISONO_WERROR="$werror" --config-settings=cmake.define.UNISONO_TORCH=OFF .
 PATH="$venv/bin:$PATH"
 export PATH UNISONO_TUNING=off CUDA_VISIBLE_DEVICES=
 "$venv/bin/python" -m unisono.torch._build
