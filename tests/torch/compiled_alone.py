@@ -5,14 +5,12 @@ docs/migration.md has the same list for users. Files with such tests name this m
 
 from __future__ import annotations
 
-import os
-
 import pytest
+from chosen import in_python
 
 ALLOCATOR = "torch takes an allocator from C++ alone: shared_allocator() gives ordinary memory"
 ADOPTION = "which ordinary tensors come to be shared is decided by unisono's core, that knows less of torch's memory"
 RECORD = "the flight record is kept in C++"
-PROFILER = "the profiler takes asynchronous events from C++ alone"
 FUTURE = "torch's hooks in C++ take a future that C++ has made"
 
 COMPILED_ALONE = {
@@ -29,15 +27,10 @@ COMPILED_ALONE = {
     "test_adoption.py::test_it_ends_with_the_tensor": ADOPTION,
     "test_adoption.py::test_who_forked_before_is_not_punished": ADOPTION,
     "test_flight_record.py": RECORD,
-    "test_work.py::test_profiler_sees_names_and_shapes": PROFILER,
     "test_ddp.py::test_torchs_own_hooks[2-ranks-builtin_fp16_compress": FUTURE,
     "test_ddp.py::test_torchs_own_hooks[4-ranks-builtin_fp16_compress": FUTURE,
 }
 """The beginning of a test's name, behind its folder's, and the reason."""
-
-
-def in_python() -> bool:
-    return os.environ.get("UNISONO_TORCH_BACKEND") == "python"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,6 +14,8 @@ pytest.importorskip("torch", reason="the PyTorch back end needs torch: pip insta
 import record_cases as cases
 from torch_job import launch, values
 
+pytest_plugins = ["compiled_alone"]
+
 
 def test_every_operation_is_recorded(tmp_path: Path) -> None:
     records = values(launch(cases.recorded, 3, tmp_path))
@@ -57,7 +59,6 @@ def test_records_are_written_at_the_end_where_asked(tmp_path: Path) -> None:
     program = f"""
 import torch, torch.distributed as dist
 
-pytest_plugins = ["compiled_alone"]
 dist.init_process_group("unisono", init_method="file://{tmp_path}/meet", rank=0, world_size=1)
 dist.all_reduce(torch.ones(3))
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 import migration_cases as cases
 import pytest
-from compiled_alone import in_python
+from chosen import in_python
 from hook_world import World
 
 RANKS = 3

@@ -11,8 +11,6 @@ torch = pytest.importorskip("torch", reason="the PyTorch back end needs torch: p
 import work_cases as cases  # noqa: E402
 from hook_world import World  # noqa: E402
 
-pytest_plugins = ["compiled_alone"]
-
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:

@@ -19,7 +19,7 @@ from unisono.torch.pure._tensors import (
     scale,
     settle_into,
 )
-from unisono.torch.pure._work import Flights, Outcome, Plan, PythonWork
+from unisono.torch.pure._work import Flights, Outcome, Plan, PythonWork, begun
 
 Tensors = list[torch.Tensor]
 Lists = list[Tensors]
@@ -42,16 +42,16 @@ class Calls:
     _limit: Callable[..., float]
     abort_because: Callable[[str], None]
 
-    def _plan(self, title: str, run: Callable[..., Any], result: Tensors | Outcome) -> Plan:
+    def _plan(self, title: str, run: Callable[..., Any], inputs: Tensors, result: Tensors | Outcome) -> Plan:
         outcome = result if isinstance(result, Outcome) else outcome_of(result)
-        return Plan(self._title(title), run, outcome, self._flights)
+        return Plan(title, self._title(title), run, inputs, outcome, self._flights)
 
     def _launch(self, plan: Plan, opts: Any) -> PythonWork:
         limit = self._limit(opts.timeout)
         with translating(plan.what, self._flights.health):
             if opts.asyncOp:
-                return PythonWork(plan, plan.run(timeout=limit, async_op=True))
-            with self._flights.caller():
+                return begun(plan, timeout=limit, async_op=True)
+            with self._flights.caller(), plan.recording():
                 plan.run(timeout=limit)
         self._flights.settle()
         if plan.finish is not None:

@@ -11,7 +11,7 @@ from unisono.torch.pure._calls import Calls, Tensors, counts_of, landed, landing
 from unisono.torch.pure._errors import translating
 from unisono.torch.pure._forms import takes
 from unisono.torch.pure._tensors import check, check_same_type, check_writable, flat, joined, packed
-from unisono.torch.pure._work import PythonWork
+from unisono.torch.pure._work import PythonWork, begun
 
 
 class Exchanges(Calls):
@@ -66,7 +66,7 @@ class Exchanges(Calls):
             more["output_counts"] = counts_of(whole, got, always=True)["counts"]
         source, landing = flat(whole), landing_for(outs)
         memory = flat(landing)
-        plan = self._plan(title, lambda **o: self._group.all_to_all(source, memory, **more, **o), outs)
+        plan = self._plan(title, lambda **o: self._group.all_to_all(source, memory, **more, **o), [whole], outs)
         return self._launch(landed(plan, outs, landing), opts)
 
     def _rows(self, splits: Any, t: torch.Tensor, side: str, title: str) -> list[int]:
@@ -92,9 +92,9 @@ class Exchanges(Calls):
     @takes(c10d.BarrierOptions, "timeout")
     def barrier(self, opts: Any) -> PythonWork:
         """Behind all that was enqueued before it: collectives of a group run one after the other."""
-        plan = self._plan("unisono:barrier", lambda **o: self._group.barrier(**o), [])
+        plan = self._plan("unisono:barrier", lambda **o: self._group.barrier(**o), [], [])
         if not opts.asyncOp:
             return self._launch(plan, opts)
         plan.earlier = self._flights.landing()
         with translating(plan.what, self._flights.health):
-            return PythonWork(plan, plan.run(timeout=self._limit(opts.timeout), async_op=True))
+            return begun(plan, timeout=self._limit(opts.timeout), async_op=True)

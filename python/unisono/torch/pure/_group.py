@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -16,15 +15,14 @@ import torch.distributed as dist
 from unisono import _core, errors
 from unisono.torch.pure._collectives import Collectives
 from unisono.torch.pure._errors import translating
+from unisono.torch.pure._messages import MONITORED
 from unisono.torch.pure._store import RememberingStore
-from unisono.torch.pure._tensors import check, check_dense, check_writable, flat, is_packed, packed, settle_into
-from unisono.torch.pure._work import Flights, Outcome, Plan, PythonWork
+from unisono.torch.pure._tensors import flat
+from unisono.torch.pure._work import Flights
 from unisono.torch.pure._worlds import Worlds
 
 CENTURY = 100 * 365 * 86400.0
 """Seconds: as good as no time-out."""
-MONITORED = 1 << 40
-"""Tags of users are ints; these are beyond them."""
 DEFAULT_TIMEOUT = timedelta(minutes=30)
 
 
@@ -221,87 +219,6 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
     def shares(self, tensor: torch.Tensor) -> bool:
         """Whether other ranks on this host reach its memory."""
         return not self._group.destroyed and self._group.shares(flat(tensor))
-
-    # --- messages
-
-    def send(self, tensors: list[torch.Tensor], dst: int, tag: int) -> PythonWork:
-        """Torch's."""
-        (t,), what = self._check_message(tensors, tag, "unisono:send")
-        source = flat(packed(t))
-        outcome = Outcome([t], lambda: [t])
-        return self._message(Plan(what, lambda **o: self._group.isend(source, dst, tag, **o), outcome, self._flights))
-
-    def recv(self, tensors: list[torch.Tensor], src: int, tag: int) -> PythonWork:
-        """Torch's."""
-        return self._receive(tensors, src, tag, "unisono:recv")
-
-    def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> PythonWork:
-        """Torch's."""
-        return self._receive(tensors, _core.ANY_RANK, tag, "unisono:recvAnySource")
-
-    recvAnysource = recv_anysource  # noqa: N815 - as torch's C++ calls it
-
-    def _check_message(self, tensors: list[torch.Tensor], tag: int, title: str) -> tuple[list[torch.Tensor], str]:
-        check(len(tensors) == 1, title, ": ", len(tensors), " tensors were given, one is needed")
-        check(tag >= 0, title, ": tag ", tag, " is negative")
-        check_dense(tensors[0], title)
-        return tensors, self._title(title)
-
-    def _receive(self, tensors: list[torch.Tensor], src: int, tag: int, title: str) -> PythonWork:
-        (t,), what = self._check_message(tensors, tag, title)
-        check_writable(t, title)
-        landing = t.detach() if is_packed(t) else torch.empty(t.shape, dtype=t.dtype)
-        finish = None if is_packed(t) else lambda: settle_into([t], landing)
-        outcome = Outcome([t], lambda: [t])
-        memory = flat(landing)
-        return self._message(
-            Plan(what, lambda **o: self._group.irecv(memory, src, tag, **o), outcome, self._flights, finish)
-        )
-
-    def _message(self, plan: Plan) -> PythonWork:
-        plan.is_message = True
-        with translating(plan.what, self._flights.health):
-            return PythonWork(plan, plan.run(timeout=self._limit()))
-
-    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """Every rank reports to rank 0, which answers when all have: so rank 0 knows who is missing."""
-        what, tag, token = self._title("unisono: monitored_barrier"), next(self._monitored), bytearray(1)
-        seconds = self._limit(timeout)
-        until = time.monotonic() + seconds
-        milliseconds = f"{seconds * 1000:.0f} ms"
-
-        def left() -> float:
-            return max(until - time.monotonic(), 0.001)
-
-        if self._rank != 0:
-            try:
-                self._group.send(token, 0, tag, timeout=left())
-                self._group.recv(token, 0, tag, timeout=left())
-            except errors.Error as error:
-                raise dist.DistBackendError(
-                    f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
-                    f"send/recv from rank 0. Please check rank 0 logs for faulty rank. {what}: {error}"
-                ) from None
-            return
-        missing: list[str] = []
-        for r in range(1, self._size):
-            if seconds <= 0:
-                raise RuntimeError(f"Rank 0 timed out in monitoredBarrier after {milliseconds}. {what}")
-            try:
-                self._group.recv(token, r, tag, timeout=left())
-            except errors.Error as error:
-                missing.append(f"\n  rank {r}: {error}")
-                if not wait_all_ranks:
-                    break
-        if missing:
-            names = ", ".join(text.split()[1].rstrip(":") for text in missing)
-            raise dist.DistBackendError(
-                f"Rank{'s' if len(missing) > 1 else ''} {names} failed to pass monitoredBarrier in {milliseconds} "
-                f"({what}):{''.join(missing)}"
-            )
-        with translating(what):
-            for r in range(1, self._size):
-                self._group.send(token, r, tag, timeout=left())
 
     # --- for the collectives
 

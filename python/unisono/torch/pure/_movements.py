@@ -41,7 +41,7 @@ class Movements(Calls):
             check_writable(t, title)
         landing = packed(t) if root == self._rank else landing_for(tensors)
         memory = flat(landing)
-        plan = self._plan(title, lambda **o: self._group.broadcast(memory, root, **o), tensors)
+        plan = self._plan(title, lambda **o: self._group.broadcast(memory, root, **o), tensors, tensors)
         return self._launch(plan if root == self._rank else landed(plan, tensors, landing), opts)
 
     @takes(c10d.AllgatherOptions, "timeout", lists=True)
@@ -119,7 +119,7 @@ class Movements(Calls):
             check_writable(out, title)
         more, landing, source = counts_of(mine, counts), landing_for(outs), flat(packed(mine))
         memory = flat(landing)
-        plan = self._plan(title, lambda **o: self._group.all_gather(source, memory, **more, **o), outcome)
+        plan = self._plan(title, lambda **o: self._group.all_gather(source, memory, **more, **o), [mine], outcome)
         return self._launch(landed(plan, outs, landing), opts)
 
     def _gathered(
@@ -128,7 +128,7 @@ class Movements(Calls):
         """all_gather of joined memory into a landing, from which `finish` takes the results."""
         landing = torch.empty(self._size * whole.numel(), dtype=like.dtype)
         source, memory = flat(whole), flat(landing)
-        plan = self._plan(title, lambda **o: self._group.all_gather(source, memory, **o), outcome)
+        plan = self._plan(title, lambda **o: self._group.all_gather(source, memory, **o), [whole], outcome)
         plan.finish = lambda: finish(landing)
         return self._launch(plan, opts)
 
@@ -156,17 +156,19 @@ class Movements(Calls):
         check_dense(input, title)
         root = int(opts.rootRank)
         if root == self._rank:
-            with self._at_root(title):
-                self._check_times(input, output, title, "output", "input")
-                check_writable(output, title)
-        return self._gather([output] if root == self._rank else [], input, root, opts, title)
+            self._check_times(input, output, title, "output", "input")
+            check_writable(output, title)
+        return self._gather([output] if root == self._rank else [], input, root, opts, title, [output])
 
     gather_into_tensor = gather_single
 
-    def _gather(self, outs: Tensors, mine: torch.Tensor, root: int, opts: Any, title: str) -> PythonWork:
+    def _gather(
+        self, outs: Tensors, mine: torch.Tensor, root: int, opts: Any, title: str, held: Tensors | None = None
+    ) -> PythonWork:
+        """held: by the future, if not `outs`."""
         source, landing = flat(packed(mine)), landing_for(outs) if outs else None
         memory = None if landing is None else flat(landing)
-        plan = self._plan(title, lambda **o: self._group.gather(source, memory, root, **o), outs)
+        plan = self._plan(title, lambda **o: self._group.gather(source, memory, root, **o), [mine], held or outs)
         if landing is None:  # blocking, it would return new arrays at the root alone: there is nothing to return here
             return self._launch(plan, opts)
         return self._launch(landed(plan, outs, landing), opts)
@@ -180,15 +182,15 @@ class Movements(Calls):
         out, root = outputs[0], int(opts.rootRank)
         check_dense(out, title)
         check_writable(out, title)
-        source = None
+        source, sent = None, Tensors()
         if root == self._rank:
             with self._at_root(title):
                 one(inputs, title, "lists of inputs (at the root)")
                 self._check_parts(inputs[0], out, title, equal=True, written=False)
-            source = flat(joined(inputs[0]))
+            source, sent = flat(joined(inputs[0])), inputs[0]
         else:
             self._check_not_given(inputs, root, title, "inputs")
         landing = landing_for(outputs)
         memory = flat(landing)
-        plan = self._plan(title, lambda **o: self._group.scatter(source, memory, root, **o), outputs)
+        plan = self._plan(title, lambda **o: self._group.scatter(source, memory, root, **o), sent, outputs)
         return self._launch(landed(plan, outputs, landing), opts)

@@ -51,7 +51,7 @@ class Reductions(Calls):
         op = reduction(tensors[0], opts.reduceOp, title)
         landing = prepared(tensors[0] if len(tensors) == 1 else joined(tensors), opts.reduceOp, title)
         memory = flat(landing)
-        plan = self._plan(title, lambda **o: self._group.all_reduce(memory, op, **o), tensors)
+        plan = self._plan(title, lambda **o: self._group.all_reduce(memory, op, **o), tensors, tensors)
         return self._launch(landed(plan, tensors, landing), opts)
 
     @takes(c10d.AllreduceOptions, "op", "timeout")
@@ -60,7 +60,7 @@ class Reductions(Calls):
         title = "unisono:all_reduce"
         with translating(self._title(title)):
             _sparse.all_reduce(self._group, tensors, opts.reduceOp, self._limit(opts.timeout))
-        return PythonWork(self._plan(title, lambda **_: None, tensors), None)
+        return PythonWork(self._plan(title, lambda **_: None, tensors, tensors), None)
 
     @takes(c10d.ReduceOptions, "root", "op", "timeout", lists=True)
     def reduce(self, tensors: Tensors, opts: Any) -> PythonWork:
@@ -75,7 +75,7 @@ class Reductions(Calls):
         op = reduction(t, opts.reduceOp, title)
         landing = prepared(t, opts.reduceOp, title)
         memory = flat(landing)
-        plan = self._plan(title, lambda **o: self._group.reduce(memory, root, op, **o), tensors)
+        plan = self._plan(title, lambda **o: self._group.reduce(memory, root, op, **o), tensors, tensors)
         return self._launch(landed(plan, tensors, landing) if root == self._rank else plan, opts)
 
     @takes(c10d.ReduceScatterOptions, "op", "timeout", lists=True)
@@ -124,5 +124,7 @@ class Reductions(Calls):
         source, landing = flat(prepared(whole, opts.reduceOp, title)), landing_for(outputs)
         more = counts_of(outputs[0], counts)
         memory = flat(landing)
-        plan = self._plan(title, lambda **o: self._group.reduce_scatter(source, memory, op, **more, **o), outputs)
+        plan = self._plan(
+            title, lambda **o: self._group.reduce_scatter(source, memory, op, **more, **o), [whole], outputs
+        )
         return self._launch(landed(plan, outputs, landing), opts)

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -29,10 +29,12 @@ class Outcome:
 
 @dataclass
 class Plan:
-    """A call of c10d, ready to run: what it is called in errors, what unisono runs, what is left to do afterwards."""
+    """A call of c10d, ready to run: its names in traces and errors, what unisono runs, what is left to do after."""
 
+    title: str
     what: str
     run: Callable[..., Any]
+    inputs: list[torch.Tensor]
     outcome: Outcome
     flights: Flights
     finish: Callable[[], None] | None = None
@@ -40,10 +42,39 @@ class Plan:
     """Of a barrier: what is done before it is, and has its results in place when it is."""
     is_message: bool = False
 
+    def recording(self) -> AbstractContextManager[Any]:
+        """An event in the profiler's trace while it is open, if a profiler runs. It may end in any thread."""
+        if not torch._C._autograd._profiler_enabled():
+            self.flights.events.clear()
+            return nullcontext()
+        return Recording(self)
+
+
+class Recording:
+    """An event that ends in another thread: so torch takes it for asynchronous, as long as its object lives."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._event: Any = torch._C._profiler._RecordFunctionFast(plan.title, plan.inputs)
+        self._begun_in = threading.get_ident()
+        plan.flights.events.append(self._event)
+
+    def __enter__(self) -> None:
+        self._event.__enter__()
+
+    def __exit__(self, *failure: object) -> None:
+        if threading.get_ident() != self._begun_in:
+            self._event.__exit__(None, None, None)
+            return
+        ending = threading.Thread(target=self._event.__exit__, args=(None, None, None))
+        ending.start()
+        ending.join()
+
 
 KEPT = 64
 """So many works that nobody has waited for are kept, if their results have no more than SMALL elements."""
 SMALL = 256
+EVENTS = 100_000
+"""So many events of the profiler are kept while it runs."""
 
 
 @dataclass
@@ -56,6 +87,8 @@ class Flights:
     """Those that go on without their PythonWork, and whether each is a message."""
     kept: deque[PythonWork] = field(default_factory=lambda: deque(maxlen=KEPT))
     """Torch's DDP.join() gives one to C++, where it waits for ever if the work's Python part is gone by then."""
+    events: deque[Any] = field(default_factory=lambda: deque(maxlen=EVENTS))
+    """Of the profiler that runs, or ran last."""
     callers: set[int] = field(default_factory=set)
     """Threads that wait in a call."""
 
@@ -110,7 +143,7 @@ def _wait(operations: list[_core.Work], seconds: float) -> None:
 class PythonWork(dist.Work):
     """An operation that is done, or in flight. Any thread."""
 
-    def __init__(self, plan: Plan, work: _core.Work | None) -> None:
+    def __init__(self, plan: Plan, work: _core.Work | None, event: AbstractContextManager[Any] | None = None) -> None:
         super().__init__()
         self._plan, self._work = plan, work
         self._lock = threading.Lock()
@@ -121,10 +154,12 @@ class PythonWork(dist.Work):
         self._error: BaseException | None = None
         self._future: Any = None
         self._watcher: threading.Thread | None = None
+        self._event, self._recorded = event, threading.Event()
+        plan.inputs = []
         del plan.run  # it refers to the group, which refers to its works
         if work is not None:
             plan.flights.add(self)
-            if plan.finish is not None:
+            if plan.finish is not None or event is not None:
                 self._watch()
 
     def __del__(self) -> None:
@@ -194,6 +229,8 @@ class PythonWork(dist.Work):
             except errors.Error:
                 pass  # settle() has it
             self.settle()
+        if self._event is not None:
+            self._recorded.wait()  # who has waited for the work finds its event complete
         if self._error is not None:
             raise self._error
         if self._future is not None and threading.current_thread() is not self._watcher:
@@ -293,4 +330,19 @@ class PythonWork(dist.Work):
             pass
         finally:
             self.settle()
+            if self._event is not None:
+                self._event.__exit__(None, None, None)
+                self._recorded.set()
             self._complete()
+
+
+def begun(plan: Plan, **options: Any) -> PythonWork:
+    """The plan in flight."""
+    event = plan.recording()
+    event.__enter__()
+    try:
+        work = plan.run(**options)
+    except BaseException:
+        event.__exit__(None, None, None)
+        raise
+    return PythonWork(plan, work, None if isinstance(event, nullcontext) else event)
