@@ -91,6 +91,8 @@ class Flights:
     """Of the profiler that runs, or ran last."""
     callers: set[int] = field(default_factory=set)
     """Threads that wait in a call."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Of `live` and `dropped`, but for what a finalizer does, which must not wait."""
 
     @contextmanager
     def caller(self) -> Iterator[None]:
@@ -104,26 +106,27 @@ class Flights:
 
     def add(self, work: PythonWork) -> None:
         """One that has begun."""
-        for _ in range(len(self.dropped)):
-            operation, is_message = self.dropped.popleft()
-            if not operation.done():
-                self.dropped.append((operation, is_message))
-        self.live.add(work)
+        with self.lock:
+            for _ in range(len(self.dropped)):
+                operation, is_message = self.dropped.popleft()
+                if not operation.done():
+                    self.dropped.append((operation, is_message))
+            self.live.add(work)
         if sum(t.numel() for t in work.results) <= SMALL:
             self.kept.append(work)
 
     def settle(self) -> None:
         """Have the results of those that are done in the user's tensors."""
-        for work in list(self.live):
+        for work in self._living():
             work.settle()
 
     def landing(self) -> list[Callable[[], PythonWork | None]]:
         """Those whose results are yet to be copied. Collectives are done in order, and the copies are not."""
-        return [weakref.ref(work) for work in list(self.live) if work.lands]
+        return [weakref.ref(work) for work in self._living() if work.lands]
 
     def finish(self, patience: float) -> bool:
         """Wait so many seconds for those that nobody can wait for any more; whether all collectives are done then."""
-        works = [work for work in list(self.live) if work.operation is not None]
+        works = [work for work in self._living() if work.operation is not None]
         dropped = list(self.dropped)
         _wait([*(operation for operation, _ in dropped), *(w.operation for w in works if w.lands)], patience)
         collectives = [operation for operation, is_message in dropped if not is_message]
@@ -131,6 +134,10 @@ class Flights:
         _wait(collectives, min(patience, 1.0))
         self.settle()
         return all(operation.done() for operation in collectives)
+
+    def _living(self) -> list[PythonWork]:
+        with self.lock:
+            return list(self.live)
 
 
 def _wait(operations: list[_core.Work], seconds: float) -> None:
