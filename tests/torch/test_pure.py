@@ -154,6 +154,7 @@ def test_a_build_that_fails_is_tried_once_by_the_ranks_of_a_host(
     assert told.rstrip(":") in line
 
 
+@pytest.mark.long
 def test_a_flight_record_that_is_asked_for_is_missed_in_one_line(tmp_path: Path) -> None:
     program = f"""
 import torch.distributed as dist
