@@ -76,6 +76,12 @@ VERSION ?= 2.14.1
 test-torch: ready ## the tests of the PyTorch back end on another torch; VERSION=2.14.1 (5 GB)
 	@tools/test_torch.sh $(VERSION)
 
+# A whole build each, as a newcomer has it: no other test depends on it.
+SUITE ?= trixie
+.PHONY: test-distro
+test-distro: ## install on another release by debootstrap, as root; SUITE=trixie|bookworm|noble|jammy
+	@tools/test_distribution.sh $(SUITE)
+
 .PHONY: lint
 lint: deps $(STAMPS)/dev ## layers, formatting, ruff, mypy --strict
 	@$(BIN)/python tools/run_tests.py layers style
