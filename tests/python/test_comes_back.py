@@ -132,7 +132,7 @@ def test_messages_share_it_too() -> None:
 
 
 def test_what_others_reach_is_shared() -> None:
-    results = launch(every_collective, 3).values()
+    results = launch(every_collective, 3, limit=150).values()
     for rank, got in enumerate(results):
         root = rank == 1
         assert got["all_gather"][0], rank
