@@ -79,6 +79,7 @@ bool GroupImpl::run_alone(const Call& call) {
   const auto ended = [&] { return !alone.held(); };
   group::Progress& progress = *parts_.context->progress;
   if (!progress.soon(alone, one_host_, ended)) {
+    const MarkedThread marked(holder_);
     set_clocks(p);  // a call that ends before needs none
     alone.check();
     // Only `usual` may be a plan of messages, also within a host; what may run instead of it goes through memory.

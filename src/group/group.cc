@@ -77,10 +77,14 @@ void GroupImpl::refuse_process() const {
   std::abort();  // not reached: made_here() was false
 }
 
-void GroupImpl::check_usable() const {
-  check_process();
+void GroupImpl::check_not_destroyed() const {
   if (destroyed_.load(std::memory_order_relaxed))
     throw InvalidArgument(fmt::format("group \"{}\" is used after destroy(); make a new one", parts_.name));
+}
+
+void GroupImpl::check_usable() const {
+  check_process();
+  check_not_destroyed();
   if (parts_.failure->failed())
     throw_status(annotate(parts_.failure->status(), fmt::format("a call on group \"{}\"", parts_.name), TimePoint{}));
 }
@@ -146,6 +150,7 @@ void GroupImpl::submit(std::unique_ptr<Pending> pending) {
   }
   set_clocks(p);
   const std::lock_guard lock(queue_mutex_);
+  check_not_destroyed();  // by another thread, since
   queue_.push_back(std::move(pending));
   queued_.fetch_add(1, std::memory_order_release);
 }
@@ -388,9 +393,24 @@ void GroupImpl::interrupt(const std::shared_ptr<engine::Completion>& completion,
   if (!completion->done()) fail(interruption(what.verb));
 }
 
+/// Once nothing runs and nothing waits; false before. A small operation of another thread holds the
+/// baton and is not queued. What comes later is refused by submit().
+bool GroupImpl::take_baton_for_good() {
+  const std::lock_guard lock(queue_mutex_);
+  return queued_.load(std::memory_order_acquire) == 0 && !baton_.exchange(true, std::memory_order_acquire);
+}
+
 void GroupImpl::destroy(Duration patience) {
-  if (!made_here() || destroyed_.exchange(true)) return;
-  const auto idle = [&] { return queued_.load(std::memory_order_acquire) == 0; };
+  if (!made_here()) return;
+  destroyed_.store(true);
+  if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+    // The call ends when the handler returns, and the group is left when its last handle goes.
+    abort("it was destroyed in a signal handler that interrupted a call");
+    return;
+  }
+  if (left_.exchange(true)) return;
+  bool ours = false;
+  const auto idle = [&] { return ours || (ours = take_baton_for_good()); };
   const TimePoint until = saturating_add(parts_.context->clock.now(), patience);
   if (parts_.context->progress->wait(this, until, nullptr, idle) != Progress::Outcome::done) {
     abort("it left the group with operations in flight");

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -108,6 +109,20 @@ struct Pending {
   TimePoint patience =
       TimePoint::max();  ///< after a failure: until when to wait for peers to take their hands off our buffers
   TimePoint probe_at = TimePoint::max();  ///< when to tell the others what we wait in
+};
+
+/// This thread is known by `mark` while it lives.
+class MarkedThread {
+ public:
+  explicit MarkedThread(std::atomic<std::thread::id>& mark) noexcept : mark_(mark) {
+    mark_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
+  ~MarkedThread() { mark_.store({}, std::memory_order_relaxed); }
+  MarkedThread(const MarkedThread&) = delete;
+  MarkedThread& operator=(const MarkedThread&) = delete;
+
+ private:
+  std::atomic<std::thread::id>& mark_;
 };
 
 /// Thread-safety: any thread.
@@ -223,6 +238,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   Status mismatch(std::uint64_t sequence, int other, const engine::Signature& ours,
                   const engine::Signature& theirs) const;
   Status late(std::uint64_t sequence, const std::vector<int>& missing) const;
+  void check_not_destroyed() const;
+  bool take_baton_for_good();
   /// The group cannot go on, here and on all members. The first reason wins.
   void fail(const Status& status);
   void interrupt(const std::shared_ptr<engine::Completion>& completion, const Awaited& what);
@@ -238,12 +255,14 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   const bool one_host_ = parts_.domain != nullptr;
   std::array<std::int64_t, kCollectives> shared_from_{};  ///< bytes from which the table may choose a shared plan
   std::array<bool, kCollectives>
-      overridden_{};  ///< rank 0's UNISONO_ALGORITHM has rules for it: they beat the tiny path
-  std::atomic<bool> destroyed_{false};
+      overridden_{};                    ///< rank 0's UNISONO_ALGORITHM has rules for it: they beat the tiny path
+  std::atomic<bool> destroyed_{false};  ///< calls are refused
+  std::atomic<bool> left_{false};
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<const std::string_view*> ran_{nullptr};  ///< name of what ran last; null while it is under way
   std::unique_ptr<group::FirstRuns> first_runs_;       ///< null unless they are logged; under the baton
   std::atomic<bool> baton_{false};                     ///< whoever holds it runs the operation at the head
+  std::atomic<std::thread::id> holder_{};  ///< whoever holds it and waits, for destroy() in its signal handlers
   /// It was refused to somebody once. Until then nobody has to be woken, which would cost a small operation a tenth of its time.
   std::atomic<bool> contended_{false};
   std::atomic<int> queued_{0};

@@ -9,8 +9,7 @@ namespace unisono::detail {
 
 std::optional<engine::InlineCall> GroupImpl::inline_call(const Call& call, const plan::Algorithm* requested) const {
   // Every rank must come to the same answer, so it depends on nothing but the call and what the group agreed on.
-  if (parts_.domain == nullptr || requested != nullptr || !call.counts.empty() || !call.output_counts.empty())
-    return std::nullopt;
+  if (!one_host_ || requested != nullptr || !call.counts.empty() || !call.output_counts.empty()) return std::nullopt;
   if (overridden_[static_cast<std::size_t>(call.collective)]) return std::nullopt;
   const engine::InlineCall tiny{call.collective,
                                 static_cast<const std::byte*>(call.input),
@@ -46,6 +45,7 @@ bool GroupImpl::run_tiny(const Call& call) {
 
 /// The peers are not there yet: wait as everybody waits. Holds the baton.
 Status GroupImpl::wait_tiny(const Call& call, engine::Running& operation) {
+  const MarkedThread marked(holder_);
   const TimePoint started = parts_.context->clock.now();
   const TimePoint deadline = saturating_add(started, call.options.timeout.value_or(default_timeout()));
   std::uint32_t round = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -159,6 +160,36 @@ TEST(Mistakes, AbortEndsWhatIsInFlightEverywhere) {
     }
   });
   for (const auto& m : messages) EXPECT_TRUE(has(m, "rank 2") && has(m, "enough")) << m;
+}
+
+/// The call may come to the group before, amid or after its end.
+TEST(Mistakes, AGroupIsDestroyedWhileAnotherThreadWaitsInACall) {
+  for (const int count : {1, 1000, 300'000})
+    for (int round = 0; round < 10; round++)
+      spawn_threads(2, [&](const Group& world) {
+        Group group = world.split(0);
+        world.barrier();
+        if (world.rank() == 1) return world.barrier();  // it never calls
+        std::vector<float> x(count);
+        std::atomic<bool> begun{false};
+        std::thread caller([&] {
+          begun = true;
+          try {
+            group.all_reduce(std::span(x));
+            ADD_FAILURE() << "no error";
+          } catch (const Aborted&) {
+          } catch (const InvalidArgument& e) {
+            EXPECT_TRUE(has(e.what(), "after destroy()")) << e.what();
+          }
+        });
+        while (!begun) std::this_thread::yield();
+        if (round % 2 != 0)
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));  // so that it may be amid the call
+        group.abort("on purpose");
+        group.destroy();
+        caller.join();
+        world.barrier();
+      });
 }
 
 TEST(Mistakes, BadArgumentsAreRefusedBeforeAnythingIsSent) {
