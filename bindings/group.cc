@@ -59,6 +59,10 @@ bool PyGroup::shares(nb::handle array) const {
 void PyGroup::destroy() {
   if (state_->destroyed || !state_->group.made_here()) return;
   state_->destroyed = true;
+  if (is_handling()) {  // in this thread, so that the group knows that it interrupts its own call
+    const GilReleased released;
+    return state_->group.destroy();  // that call may still use what is registered
+  }
   run_interruptibly([group = state_->group]() mutable {
     group.destroy();
     return true;

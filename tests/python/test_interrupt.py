@@ -119,3 +119,38 @@ def test_a_signal_handler_that_returns_does_not_disturb() -> None:
         return seen
 
     assert launch(handled, 2).values() == [[int(signal.SIGUSR1)], []]
+
+
+def destroyed_by_a_handler(world: Group, count: int) -> str:
+    """A signal handler of rank 0 destroys the group whose call it interrupts."""
+    pid = int(world.all_gather(np.array([os.getpid()]))[0][0])
+    group, x, aborted, said = world.split(0), np.zeros(count), np.zeros(1), ""
+    if world.rank == 0:
+        signal.signal(signal.SIGUSR1, lambda *_: group.destroy())
+    world.barrier()
+    if world.rank == 1:
+        time.sleep(0.3)  # it makes no difference whether the signal comes before or amid the call
+        os.kill(pid, signal.SIGUSR1)
+    else:
+        try:
+            group.all_reduce(x)  # nobody answers
+        except unisono.Error as error:
+            said, aborted[0] = f"{type(error).__name__}: {error}", isinstance(error, unisono.Aborted)
+    world.broadcast(aborted, 0)
+    if world.rank == 1 and aborted[0]:
+        try:
+            group.all_reduce(x)
+        except unisono.Error as error:
+            said = f"{type(error).__name__}: {error}"
+    world.barrier()
+    return said
+
+
+@pytest.mark.parametrize("count", [1, 100_000])
+def test_a_handler_that_destroys_the_group_ends_the_call(count: int) -> None:
+    ours, theirs = launch(destroyed_by_a_handler, 2, count=count).values()
+    if ours.startswith("InvalidArgument"):  # the signal came first
+        assert "is used after destroy()" in ours
+    else:
+        assert ours.startswith("Aborted") and "destroyed in a signal handler" in ours
+        assert theirs.startswith("Aborted") and "rank 0" in theirs
