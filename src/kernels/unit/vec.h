@@ -57,6 +57,12 @@ UNISONO_INLINE void store(char* p, Raw<N> v) {
 
 /// Half a vector and the half behind it, as one.
 UNISONO_INLINE Raw<kWidth> join(Raw<kWidth / 2> low, Raw<kWidth / 2> high) {
+#if !__has_builtin(__builtin_shufflevector)  // g++ 11: by way of the stack
+  Raw<kWidth> whole;
+  __builtin_memcpy(&whole, &low, kWidth / 2);
+  __builtin_memcpy(reinterpret_cast<char*>(&whole) + kWidth / 2, &high, kWidth / 2);
+  return whole;
+#else
   using Half = Vec<uint64_t, kWidth / 2>;
   const auto a = bits<Half>(low), b = bits<Half>(high);
 #if defined(__AVX512F__)
@@ -65,6 +71,7 @@ UNISONO_INLINE Raw<kWidth> join(Raw<kWidth / 2> low, Raw<kWidth / 2> high) {
   return bits<Raw<kWidth>>(__builtin_shufflevector(a, b, 0, 1, 2, 3));
 #else
   return bits<Raw<kWidth>>(__builtin_shufflevector(a, b, 0, 1));
+#endif
 #endif
 }
 
