@@ -39,8 +39,7 @@ class Array {
   void* data() const noexcept { return data_; }
   std::int64_t count() const noexcept { return count_; }  ///< elements; bytes for Elements::bytes
   DType dtype() const noexcept { return dtype_; }
-  /// Elements of dtype() that one of the array's makes: its bytes where it can only be moved, else
-  /// 1.
+  /// Elements of dtype() that one of the array's makes: 1, or its bytes where it can only be moved.
   std::int64_t times() const noexcept { return times_; }
   /// The type of elements, for people; two arrays have one type where this is the same.
   std::string type() const { return type_.empty() ? std::string(name_of(dtype_)) : type_; }

@@ -59,16 +59,15 @@ bool PyGroup::shares(nb::handle array) const {
 void PyGroup::destroy() {
   if (state_->destroyed || !state_->group.made_here()) return;
   state_->destroyed = true;
-  if (is_handling()) {  // in this thread, so that the group knows that it interrupts its own call
+  bool left = false;
+  {
     const GilReleased released;
-    return state_->group.destroy();  // that call may still use what is registered
+    left = state_->group.destroy(&interrupted);
   }
-  run_interruptibly([group = state_->group]() mutable {
-    group.destroy();
-    return true;
-  });
+  if (!left) return;  // the call that was interrupted may still use what is registered
   state_->sweep();
   state_->release_registrations();
+  check_raised("what was in flight on the group was aborted, on all ranks");
 }
 
 namespace {

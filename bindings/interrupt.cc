@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <utility>
-
 namespace unisono::python {
 
 namespace {
@@ -17,8 +15,6 @@ bool may_run_handlers() noexcept {
   const pid_t self = ::gettid();
   return self == ::getpid() || self == importer;
 }
-
-thread_local bool handling = false;
 
 void add_note(nb::handle exception, const char* text) noexcept {
   try {
@@ -40,13 +36,8 @@ void add_note(nb::handle exception, const char* text) noexcept {
 bool interrupted() noexcept {
   if (!may_run_handlers()) return false;
   const GilHeld acquire;
-  const bool outer = std::exchange(handling, true);
-  const bool raised = PyErr_CheckSignals() != 0;
-  handling = outer;
-  return raised;
+  return PyErr_CheckSignals() != 0;
 }
-
-bool is_handling() noexcept { return handling; }
 
 void rethrow() {
   if (PyErr_Occurred() == nullptr) throw;

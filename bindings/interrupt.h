@@ -20,9 +20,6 @@ inline constexpr Duration kAskEvery = std::chrono::milliseconds(100);
 /// thread.
 bool interrupted() noexcept;
 
-/// Whether this thread is in a signal handler that interrupted() runs, amid a call.
-bool is_handling() noexcept;
-
 /// Throws the exception that a signal handler raised, if one did. GIL held.
 inline void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();

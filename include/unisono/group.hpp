@@ -172,9 +172,11 @@ class UNISONO_API Group {
 
   /// Every operation in flight, here and on the other ranks, ends with Aborted; so does every later call.
   void abort(const std::string& reason) const;
-  /// Finish what is in flight and leave. Later calls throw InvalidArgument ("used after destroy"). Called by the last
-  /// handle's destructor otherwise.
-  void destroy();
+  /// Finish what is in flight and leave. Later calls throw InvalidArgument ("used after destroy").
+  /// Called by the last handle's destructor otherwise. Where `interrupted`, asked as
+  /// Options::interrupted is, says true, what is in flight is aborted on all ranks. In `interrupted`
+  /// of a call on this group it aborts the call, and the last handle leaves: false is returned.
+  bool destroy(bool (*interrupted)() noexcept = nullptr);
   explicit operator bool() const noexcept { return impl_ != nullptr; }
   /// False in a forked child of the process in which the group was made: it can only be looked at there.
   bool made_here() const noexcept;

@@ -207,8 +207,8 @@ Group Group::split(std::int64_t colour, std::int64_t key, Options o) const {
 bool Group::made_here() const noexcept { return impl_ == nullptr || impl_->made_here(); }
 
 void Group::abort(const std::string& reason) const { need(impl_).abort(reason); }
-void Group::destroy() {
-  if (impl_ != nullptr) impl_->destroy(Duration::max());
+bool Group::destroy(bool (*interrupted)() noexcept) {
+  return impl_ == nullptr || impl_->destroy(Duration::max(), interrupted);
 }
 
 void Group::same_size(std::size_t a, std::size_t b, const char* what) {

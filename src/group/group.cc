@@ -400,25 +400,26 @@ bool GroupImpl::take_baton_for_good() {
   return queued_.load(std::memory_order_acquire) == 0 && !baton_.exchange(true, std::memory_order_acquire);
 }
 
-void GroupImpl::destroy(Duration patience) {
-  if (!made_here()) return;
+bool GroupImpl::destroy(Duration patience, group::Progress::Interrupted interrupted) {
+  if (!made_here()) return true;
   destroyed_.store(true);
   if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
     // The call ends when the handler returns, and the group is left when its last handle goes.
     abort("it was destroyed in a signal handler that interrupted a call");
-    return;
+    return false;
   }
-  if (left_.exchange(true)) return;
+  if (left_.exchange(true)) return true;
   bool ours = false;
   const auto idle = [&] { return ours || (ours = take_baton_for_good()); };
   const TimePoint until = saturating_add(parts_.context->clock.now(), patience);
-  if (parts_.context->progress->wait(this, until, nullptr, idle) != Progress::Outcome::done) {
+  if (parts_.context->progress->wait(this, until, interrupted, idle) != group::Progress::Outcome::done) {
     abort("it left the group with operations in flight");
     parts_.context->progress->wait(this, TimePoint::max(), nullptr, idle);
   }
   if (parts_.domain != nullptr) parts_.domain->leave();
   parts_.context->retire(std::move(parts_.domain), parts_.id);
   parts_.context->messenger->close_group(parts_.id);
+  return true;
 }
 
 }  // namespace unisono::detail

@@ -160,7 +160,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::shared_ptr<GroupImpl> subgroup(std::span<const int> ranks, Duration timeout);
   void abort(const std::string& reason);
   /// Waits for what is in flight, at most `patience`; what then is left is aborted, here and elsewhere.
-  void destroy(Duration patience);
+  bool destroy(Duration patience, group::Progress::Interrupted interrupted = nullptr);
   bool advance() override;
 
   int rank() const noexcept { return parts_.rank; }
@@ -195,7 +195,7 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   void note_run(const Pending& p);
   const plan::Algorithm& ran(const Pending& p) const;
   std::string why(const Pending* p, const plan::Algorithm* algorithm) const;
-  /// Logs which algorithm ran, unless calls of this kind had it before. `algorithm` is null for kInline.
+  /// Logs which algorithm ran, unless calls of this kind had it before. Null: kInline.
   void tell_run(const Call& call, const Pending* p, const plan::Algorithm* algorithm) noexcept;
   /// The algorithm that the call names, or null; throws when there is none of that name.
   static const plan::Algorithm* requested(const Call& call);
