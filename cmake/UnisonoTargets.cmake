@@ -29,12 +29,18 @@ endfunction()
 # there a file alone is sooner compiled, and one that lacks an include is told.
 function(unisono_several_at_once target)
   if(UNISONO_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    get_target_property(seldom ${target} UNISONO_SELDOM_RUNS)
+    set(batch 8)  # g++ inlines less where a unit is large
+    if(seldom)
+      set(batch 16)
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
   endif()
 endfunction()
 
 # What runs once, or waits for people and networks: to optimise it fully takes two thirds longer to compile, and gains nothing.
 function(unisono_seldom_runs target)
+  set_target_properties(${target} PROPERTIES UNISONO_SELDOM_RUNS ON)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
@@ -44,10 +50,10 @@ function(unisono_test_options target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og>)
 endfunction()
 
-# What most files include first, compiled once for all targets of a kind (library, test), which have the same options: a tenth of the time of
-# sanitizers' builds, a fifth of the other tests'. Not in the release build's libraries, which ccache has from the package's build.
+# What most files include first, compiled once for all targets of a kind (library, seldom, test), which have the same
+# options: a fifth of the time. Not for the libraries of the release preset, which ccache has from the package's build.
 function(unisono_precompiled target kind)
-  if(NOT UNISONO_PRECOMPILE OR (kind STREQUAL library AND NOT UNISONO_SANITIZE))
+  if(NOT UNISONO_PRECOMPILE OR (UNISONO_TESTS AND NOT UNISONO_SANITIZE AND NOT kind STREQUAL test))
     return()
   endif()
   set(first unisono_${kind}_headers)
@@ -65,6 +71,9 @@ function(unisono_precompiled target kind)
       file(GENERATE OUTPUT ${source} CONTENT "")
       add_library(${first} STATIC EXCLUDE_FROM_ALL ${source})
       unisono_compile_options(${first})
+      if(kind STREQUAL seldom)
+        unisono_seldom_runs(${first})
+      endif()
     endif()
     target_link_libraries(${first} PRIVATE ${UNISONO_FMT})
     target_precompile_headers(${first} PRIVATE ${headers})
@@ -72,10 +81,10 @@ function(unisono_precompiled target kind)
   target_precompile_headers(${target} REUSE_FROM ${first})
 endfunction()
 
-# unisono_layer(NAME SOURCES a.cc b.cc USES base plan EXTERNAL ${UNISONO_FMT})
+# unisono_layer(NAME [SELDOM_RUNS] SOURCES a.cc b.cc USES base plan EXTERNAL ${UNISONO_FMT})
 # A folder of src/ as a static library, later folded into the one shared library.
 function(unisono_layer name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;USES;EXTERNAL" ${ARGN})
+  cmake_parse_arguments(ARG "SELDOM_RUNS" "" "SOURCES;USES;EXTERNAL" ${ARGN})
   add_library(unisono_${name} STATIC ${ARG_SOURCES})
   target_include_directories(unisono_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
@@ -83,8 +92,13 @@ function(unisono_layer name)
   list(TRANSFORM ARG_USES PREPEND unisono_)
   target_link_libraries(unisono_${name} PUBLIC ${ARG_USES} ${ARG_EXTERNAL})
   unisono_compile_options(unisono_${name})
+  set(kind library)
+  if(ARG_SELDOM_RUNS)
+    set(kind seldom)
+    unisono_seldom_runs(unisono_${name})
+  endif()
   unisono_several_at_once(unisono_${name})
-  unisono_precompiled(unisono_${name} library)
+  unisono_precompiled(unisono_${name} ${kind})
 endfunction()
 
 # unisono_test(NAME SOURCES a_test.cc USES plan): a GoogleTest program, one ctest entry a program, labelled with its folder.

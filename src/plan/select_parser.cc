@@ -53,7 +53,8 @@ class Parser {
   // `part` is a view into the text, or empty at its place.
   Status error(std::string_view part, const std::string& what) const {
     const auto column = static_cast<std::size_t>(part.data() - text_.data());
-    const std::string mark = "^" + std::string(std::max<std::size_t>(part.size(), 1) - 1, '~');
+    std::string mark(std::max<std::size_t>(part.size(), 1), '~');
+    mark.front() = '^';
     return Status::invalid(
         fmt::format("algorithm table: {}\n  {}\n  {}{}", what, text_, std::string(column, ' '), mark));
   }

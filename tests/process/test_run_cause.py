@@ -72,7 +72,7 @@ def named(line: str) -> int:
 
 @pytest.mark.parametrize("when", ["fast", "slow"])
 @pytest.mark.parametrize(("how", "status"), [("raise", 1), ("exit3", 3), ("_exit9", 9), ("kill", 137), ("abort", 6)])
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.long), 4])
 def test_the_cause_is_named_and_its_status_is_the_jobs(ranks: int, how: str, status: int, when: str) -> None:
     """It does not matter that the others may end sooner."""
     returned, said = fails(ranks, how, when)

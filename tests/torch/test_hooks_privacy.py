@@ -103,7 +103,7 @@ def test_what_leaves_shares_of_noise_out_is_refused_inside() -> None:
         hooks.ClippedNoisy(inner, norm=1.0, noise=1.0)
 
 
-@pytest.mark.parametrize("inner", ["Mean", "Half", "PowerSGD"])
+@pytest.mark.parametrize("inner", ["Mean", pytest.param("Half", marks=pytest.mark.long), "PowerSGD"])
 def test_who_was_there_is_guessed_no_better_than_the_gaussian_bound(world: World, inner: str) -> None:
     """Whether rank 0's data was there, by the best guess along its gradient; TopK inside gave 94.7 %."""
     trials, noise = 400, 0.5
