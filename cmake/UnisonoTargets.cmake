@@ -1,6 +1,6 @@
 # Helpers that give every target of the house the same shape.
 
-set(UNISONO_WARNINGS
+set(warnings
     -Wall -Wextra
     -Wshadow              # a shadowed name is usually the wrong one
     -Wconversion          # counts are 64-bit: a silent narrowing is a 2 GiB bug
@@ -12,7 +12,7 @@ set(UNISONO_WARNINGS
 
 # What every target of ours is compiled with, libraries, tests and programs alike.
 function(unisono_compile_options target)
-  target_compile_options(${target} PRIVATE ${UNISONO_WARNINGS} $<$<BOOL:${UNISONO_WERROR}>:-Werror>)
+  target_compile_options(${target} PRIVATE "$<$<BOOL:${UNISONO_WARNINGS}>:${warnings}>" $<$<BOOL:${UNISONO_WERROR}>:-Werror>)
   if(UNISONO_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${UNISONO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     # AddressSanitizer's checks as calls, and without those checks of every load that find nothing that it does not
