@@ -131,7 +131,7 @@ Status wait_for_rank_0(Store& store, const std::string& prefix, int turn, const 
 }
 
 Result<Fd> make_mark(const std::string& name) {
-  Fd fd(::memfd_create(name.c_str(), MFD_CLOEXEC));
+  Fd fd = Fd::of_process_alone(::memfd_create(name.c_str(), MFD_CLOEXEC));
   if (!fd) return Status::system("cannot make the descriptor that marks a rank as taken (ulimit -n?)", errno);
   return fd;
 }

@@ -72,7 +72,7 @@ Result<std::vector<Address>> resolve(const Endpoint& e) {
 }
 
 Result<Fd> listen_on(const Address& a) {
-  Fd fd(::socket(a.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Fd fd = Fd::of_process_alone(::socket(a.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return Status::system(fmt::format("cannot make a socket for {}", to_string(a)), errno);
   const int on = 1, off = 0;
   // A port in TIME_WAIT from the job before must not be "in use"; one with a listener still is.
@@ -117,7 +117,7 @@ bool wait_for(int fd, short events, TimePoint deadline) {
 
 Result<Fd> connect_to(const Address& a, TimePoint deadline) {
   const auto failed = [&](int error) { return Status::system(to_string(a), error); };
-  Fd fd(::socket(a.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Fd fd = Fd::of_process_alone(::socket(a.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return failed(errno);
   if (::connect(fd.get(), a.get(), a.length) != 0) {
     if (errno != EINPROGRESS && errno != EINTR) return failed(errno);

@@ -49,8 +49,8 @@ void Server::on_listener() {
     if (!make_room()) return;
     Address from;
     from.length = sizeof from.storage;
-    Fd fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
-                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd fd = Fd::of_process_alone(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
+                                           SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
       add_connection(std::move(fd), to_string(from));
       continue;

@@ -87,3 +87,37 @@ def test_the_parents_group_goes_on(how: str) -> None:
     done = subprocess.run(command, env=environment({}), timeout=60, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("lives") == 2, done.stdout
+
+
+ORPHANED = """
+import os, signal, sys, time
+import numpy as np
+import unisono
+
+world = unisono.init()
+world.all_reduce(np.ones(4))
+if world.rank == 1:
+    if os.fork() == 0:  # a data loader's worker, which lives on
+        signal.pause()
+    os.kill(os.getpid(), signal.SIGKILL)
+began = time.monotonic()
+try:
+    while True:
+        world.all_reduce(np.ones(1000))
+except unisono.RankFailure as error:
+    assert error.rank == 1 and time.monotonic() - began < 5, error
+    print("told", flush=True)
+"""
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_a_dead_rank_whose_child_lives_is_heard_of(transport: str) -> None:
+    command = [unisono_command(), "run", "-n", "3", "--", sys.executable, "-W", "ignore", "-c", ORPHANED]
+    env = environment({"UNISONO_TRANSPORT": transport})
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+        said = ""
+        assert job.stdout is not None
+        while said.count("told") < 2 and (line := job.stdout.readline()):
+            said += line
+        assert said.count("told") == 2, said
+        job.terminate()

@@ -46,7 +46,7 @@ socklen_t to_abstract(const std::string& address, sockaddr_un& into) noexcept {
 }
 
 Result<Fd> listen_on(const std::string& address) {
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd = Fd::of_process_alone(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Status::system("shm: cannot create a unix socket", errno);
   sockaddr_un name;
   const socklen_t length = to_abstract(address, name);
@@ -152,7 +152,7 @@ Result<Fd> Endpoint::connect(const Dial& dial, bool& final) {
     final = true;
     return Status::invalid(fmt::format("shm: \"{}\" is not the address of a unix socket", dial.address));
   }
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd = Fd::of_process_alone(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Status::system("cannot create a unix socket", errno);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), length) != 0)
     return Status::system("cannot connect", errno);  // its queue may be full, or it may not listen yet

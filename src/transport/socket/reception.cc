@@ -122,7 +122,7 @@ bool Reception::make_room(TimePoint now, std::vector<Event>& events) {
 
 void Reception::accept(const Fd& listener, TimePoint now, std::vector<Event>& events) {
   for (int i = 0; i < kAcceptsAPoll && make_room(now, events); ++i) {
-    Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd fd = Fd::of_process_alone(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd) {
       out_of_descriptors_ = false;
       admit_caller(std::move(fd), now, events);

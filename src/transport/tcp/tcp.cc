@@ -48,7 +48,7 @@ Result<Fd> listen_on(const std::string& host, const std::string& wanted, std::op
   if (!address) return address.status();
   if (is_wildcard(*address))
     return Status::invalid(fmt::format("tcp: cannot listen on {}: peers need the address of one interface", host));
-  Fd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd = Fd::of_process_alone(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Status::system("tcp: cannot create a socket", errno);
   if (!congestion) {
     auto found = Congestion::create(fd.get(), wanted);
@@ -196,7 +196,7 @@ Result<Fd> TcpTransport::connect(const Dial& dial, bool& final) {
     final = true;
     return address.status();
   }
-  Fd fd(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Fd fd = Fd::of_process_alone(::socket(address->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) {
     final = errno == EAFNOSUPPORT;
     return Status::system("cannot create a socket", errno);
