@@ -93,7 +93,9 @@ def layouts(world: Group) -> None:
 
 
 @pytest.mark.parametrize("function", [reductions, others, layouts], ids=lambda f: f.__name__)
-@pytest.mark.parametrize(("ranks", "transport"), [(1, ""), (2, ""), pytest.param(4, "", marks=pytest.mark.long), (3, "tcp")])
+@pytest.mark.parametrize(
+    ("ranks", "transport"), [(1, ""), (2, ""), pytest.param(4, "", marks=pytest.mark.long), (3, "tcp")]
+)
 def test_tensors(pools: Pools, ranks: int, transport: str, function: Any) -> None:
     pools(ranks, transport).run(function)
 
