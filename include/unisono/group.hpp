@@ -173,6 +173,7 @@ class UNISONO_API Group {
   /// Every operation in flight, here and on the other ranks, ends with Aborted; so does every later call.
   void abort(const std::string& reason) const;
   /// Finish what is in flight and leave. Later calls throw InvalidArgument ("used after destroy").
+  /// Ranks that still need this one in the group get RankFailure at once. What was sent arrives.
   /// Called by the last handle's destructor otherwise. Where `interrupted`, asked as
   /// Options::interrupted is, says true, what is in flight is aborted on all ranks. In `interrupted`
   /// of a call on this group it aborts the call, and the last handle leaves: false is returned.

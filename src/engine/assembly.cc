@@ -1,5 +1,6 @@
 #include "engine/assembly.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -37,6 +38,11 @@ std::optional<Assembly::Whole> Assembly::arrived(const FrameHeader& part) {
   Whole whole = std::move(found->second.frame);
   open_.erase(found);
   return whole;
+}
+
+bool Assembly::holds(std::uint64_t group) const noexcept {
+  return std::any_of(open_.begin(), open_.end(),
+                     [group](const auto& open) { return open.second.frame.header.group == group; });
 }
 
 void Assembly::forget(std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred) {

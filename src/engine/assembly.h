@@ -33,6 +33,8 @@ class Assembly {
   /// A part that was found is there: the frame, when it was the last one.
   std::optional<Whole> arrived(const FrameHeader& part);
   bool empty() const noexcept { return open_.empty(); }
+  /// Whether parts of a frame of the group are still to come.
+  bool holds(std::uint64_t group) const noexcept;
 
   /// Let go of the memory of this group's frames (see Stream::forget): what still comes of them is dropped.
   void forget(std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred);

@@ -147,4 +147,10 @@ void Bundle::forget(std::uint64_t group, const Completion* only, const Status& s
   incoming_.forget(group, only, status, deferred);
 }
 
+void Bundle::abandon(const Status& status, Deferred& deferred) {
+  for (const auto& stream : streams_) stream->abandon(status, deferred);
+  abandon_all(parts_, status, deferred);
+  abandon_all(waiting_, status, deferred);
+}
+
 }  // namespace unisono::engine

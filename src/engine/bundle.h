@@ -62,6 +62,9 @@ class Bundle {
   void say_goodbye(Deferred& deferred);
   void forget(std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred);
 
+  /// The peer is gone: nothing more is written to it. Who waits for that is told `status`.
+  void abandon(const Status& status, Deferred& deferred);
+
   /// Frames of the peer that come in parts.
   Assembly& incoming() noexcept { return incoming_; }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// The first reason why a group cannot go on. Everything that waits looks at it.
+/// The first reason why a group cannot go on, or may not be able to. Everything that waits looks at it.
 
 #include <atomic>
 #include <mutex>
@@ -15,9 +15,12 @@ class Failure {
   /// Whether this call was the first.
   bool set(const Status& status);
   Status status() const;
+  /// A member has left in good order: whoever needs it waits in vain.
+  void note_departure() noexcept { departed_.store(true, std::memory_order_release); }
+  bool departed() const noexcept { return departed_.load(std::memory_order_acquire); }
 
  private:
-  std::atomic<bool> failed_{false};
+  std::atomic<bool> failed_{false}, departed_{false};
   mutable std::mutex mutex_;
   Status status_;
 };

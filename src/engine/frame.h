@@ -16,7 +16,9 @@ enum class FrameKind : std::uint16_t {
   goodbye = 4,     ///< the sender leaves in good order; its stream ends after this
   probe = 5,       ///< "this is what I am waiting in": group, sequence, signature; sent when nothing moves for a while
   part = 6,  ///< of the payload of a frame that is cut: group, sequence = its number, place = offset in the payload
-  last = 7   ///< nothing follows on this stream; its sender goes on with others
+  last = 7,  ///< nothing follows on this stream; its sender goes on with others
+  leave =
+      8  ///< rank `sequence` of the group has destroyed it; place: how many collectives it took part in; payload: whom it told itself, a bit a rank
 };
 
 /// In FrameHeader::flags: no payload follows here. It comes in parts, on any of the streams between the two.

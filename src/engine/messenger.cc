@@ -104,6 +104,10 @@ std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, 
       completion = std::make_shared<Completion>();
       callbacks = completion->complete(group ? group->failure->status()
                                              : Status::invalid("send on a group that was destroyed"));
+    } else if (group->failure->departed() && is_gone(*group, rank)) {
+      completion = std::make_shared<Completion>();
+      callbacks = completion->complete(
+          gone_status(*group, rank, fmt::format("receiving what rank {} sends to it", group->rank)));
     } else {
       if (place != nullptr)
         if (auto handed_over = hand_over(*group, rank, header, data, *place, counted)) return handed_over;
@@ -164,7 +168,7 @@ bool Messenger::expects(const Stream& stream) {
   if (stream.only_parts()) return false;
   if (stream.within_frame() || stream.holds_input() || awaiting_.empty()) return true;
   return std::any_of(awaiting_.begin(), awaiting_.end(), [&](const GroupState* group) {
-    const int rank = rank_of(*group, stream.peer());
+    const int rank = group->rank_of(stream.peer());
     return rank >= 0 && group->inbox.awaits(rank);
   });
 }
@@ -235,10 +239,10 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
     sink.parts = {sink.parcel->data.span()};
     return sink;
   };
-  if (header.kind == FrameKind::abort) return keep_bytes();
+  if (header.kind == FrameKind::abort || header.kind == FrameKind::leave) return keep_bytes();
   if (header.kind == FrameKind::probe) {
     GroupState* probed = find(header.group);
-    const int from = probed ? rank_of(*probed, stream.peer()) : -1;
+    const int from = probed ? probed->rank_of(stream.peer()) : -1;
     if (from >= 0 && !probed->failure->failed())
       if (auto discord = probed->inbox.on_probe(from, header)) report_discord(header.group, *probed, *discord);
     return keep_bytes();
@@ -252,7 +256,7 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
     return std::nullopt;
   }
   if (group->failure->failed()) return Sink{};
-  const int rank = rank_of(*group, stream.peer());
+  const int rank = group->rank_of(stream.peer());
   if (rank < 0) return Sink{};
   if ((header.flags & kByHand) != 0) {
     const HandoverRecord* const record = record_of(stream, header);
@@ -291,7 +295,11 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
         stream.reject();
       return;
     case FrameKind::part:
-      if (auto whole = peer.bundle.incoming().arrived(header)) deliver(stream.peer(), whole->header, whole->sink);
+      if (auto whole = peer.bundle.incoming().arrived(header)) {
+        deliver(stream.peer(), whole->header, whole->sink);
+        if (GroupState* group = find(whole->header.group))
+          if (const int rank = group->rank_of(stream.peer()); rank >= 0) note_left(whole->header.group, *group, rank);
+      }
       if (peer.leaving && peer.bundle.incoming().empty()) peer_left(stream.peer());
       return;
     case FrameKind::last:
@@ -312,6 +320,9 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
       if (GroupState* probed = find(header.group); probed != nullptr && sink.parcel)
         probed->inbox.merge_begun(sink.parcel->data.span());
       return;
+    case FrameKind::leave:
+      if (sink.parcel) on_leave(stream.peer(), header, sink.parcel->data.span());
+      return;
     case FrameKind::goodbye:
       stream.hear_last();
       // It came behind all heads; parts may still be under way on other streams.
@@ -325,7 +336,7 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
 void Messenger::deliver(int peer, const FrameHeader& header, Sink& sink) {
   GroupState* group = find(header.group);
   if (group == nullptr) return;
-  const int rank = rank_of(*group, peer);
+  const int rank = group->rank_of(peer);
   if (rank >= 0) group->inbox.on_payload(rank, header, sink, deferred_);
 }
 

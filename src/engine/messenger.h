@@ -19,6 +19,7 @@
 #include "engine/failure.h"
 #include "engine/handover.h"
 #include "engine/inbox.h"
+#include "engine/membership.h"
 #include "engine/stream.h"
 #include "transport/transport.h"
 
@@ -82,16 +83,17 @@ class Messenger final : private FrameHandler {
   /// `members[r]` is the peer number of rank r (-1: this process). Frames and failures that came earlier are applied.
   void open_group(std::uint64_t group, std::string name, int rank, std::vector<int> members,
                   std::shared_ptr<Failure> failure);
-  void close_group(std::uint64_t group);
+  /// This process leaves the group, and says so to the members at once: behind all that it has sent them. What is still in flight ends.
+  /// `collectives`: how many it has taken part in. `counted`: where what cannot be said yet counts.
+  void close_group(std::uint64_t group, std::uint64_t collectives, const std::shared_ptr<UnderWay>& counted = nullptr);
   /// The group cannot go on: here, and, when `flood`, on all members.
   void fail_group(std::uint64_t group, const Status& status, bool flood);
-  /// Ranks of the group that have left in good order or died.
+  /// Ranks of the group that have destroyed it, have left in good order or died.
   std::vector<bool> gone(std::uint64_t group) const;
-  /// Whether there are any. Allocates nothing.
-  bool anyone_gone(std::uint64_t group) const;
-  /// Why members that leave without a word may do so: the first process that is known to have died, if one has within the
-  /// last half minute; ok otherwise. Its rank is -1: ranks differ by group.
-  Status recent_death() const;
+  /// Why it is no use to wait for `ranks` in an operation of the group: the first of them that is gone; ok when none is.
+  Status departure(std::uint64_t group, std::span<const int> ranks) const;
+  /// The same for a collective that needs all: who has destroyed the group before that collective.
+  Status departure_before(std::uint64_t group, std::uint64_t sequence) const;
 
   // --- collectives (Operation) --------------------------------------------------------------------------------------
   void begin(std::uint64_t group, std::uint64_t sequence, const Signature& signature);
@@ -162,12 +164,17 @@ class Messenger final : private FrameHandler {
     bool gone() const { return left || dead; }
     Status status;
   };
-  struct GroupState {
+  struct GroupState : Membership {
     std::string name;
-    int rank = 0;
-    std::vector<int> members;
     std::shared_ptr<Failure> failure;
     Inbox inbox{0};
+  };
+
+  /// A frame that came before its group was opened here.
+  struct EarlyLeave {
+    int from;
+    FrameHeader header;
+    std::vector<std::byte> told;
   };
 
   /// A message that is handed over; `memory` is this side's.
@@ -205,12 +212,23 @@ class Messenger final : private FrameHandler {
   transport::SharedView* shared_locked(int peer) const;
   void dial_locked(Peer& peer, TimePoint deadline);
   void share(Peer& peer, int streams);
-  int rank_of(const GroupState& group, int peer) const;
   void enqueue(int peer, OutFrame frame);
   void on_event(transport::Event event);
   void on_up(int peer, transport::Event event);
   void on_dial_failed(int peer, const Status& status);
   void on_abort(int from, const AbortRecord& record);
+  void tell_departure(const Membership& membership, FrameHeader header, const std::shared_ptr<UnderWay>& counted);
+  void pass_on_departures(const Membership& membership, FrameHeader header);
+  void forward_departure(const Membership& membership, const FrameHeader& header, std::span<const std::byte> told);
+  void send_departure(int peer, const FrameHeader& header, std::span<const std::byte> told,
+                      const std::shared_ptr<UnderWay>& counted);
+  void on_leave(int from, const FrameHeader& header, std::span<const std::byte> told);
+  void note_left(std::uint64_t id, GroupState& group, int rank);
+  void member_gone(std::uint64_t id, GroupState& group, int rank);
+  bool is_gone(const Membership& membership, int rank) const;
+  bool has_left(std::uint64_t group, int peer);
+  bool all_gone(const Membership& membership) const;
+  void forget_closed();
   void look_after(Stream& stream);
   void on_stream_end(Stream& stream);
   void let_go(Stream& stream);
@@ -248,8 +266,9 @@ class Messenger final : private FrameHandler {
   bool look_at_sockets();
   bool look_at_all();
   GroupState* find(std::uint64_t group);
-  std::vector<bool> gone_locked(const GroupState& group) const;
-  Status gone_status(const GroupState& group, int rank) const;
+  std::vector<bool> gone_locked(const Membership& membership) const;
+  /// `lacking`: without what it has left.
+  Status gone_status(const GroupState& group, int rank, std::string_view lacking) const;
   Status recent_death_locked() const;
 
   PeerId self_;
@@ -264,7 +283,8 @@ class Messenger final : private FrameHandler {
   std::unordered_map<std::uint64_t, GroupState> groups_;
   std::pair<const std::uint64_t, GroupState>* found_ = nullptr;  ///< of groups_, the last one: messages come in rows
   std::unordered_map<std::uint64_t, Status> early_aborts_;       ///< of groups that are not open here yet
-  std::unordered_set<std::uint64_t> closed_groups_;
+  std::unordered_map<std::uint64_t, std::vector<EarlyLeave>> early_leaves_;
+  std::unordered_map<std::uint64_t, Membership> closed_groups_;  ///< until all members have left them
   std::vector<const GroupState*> awaiting_;  ///< while sockets are looked at: the groups that await something
   std::unordered_map<int, Stream*> by_fd_;
   std::vector<Stream*> memory_streams_;

@@ -18,21 +18,21 @@ Messenger::GroupState* Messenger::find(std::uint64_t id) {
   return &it->second;
 }
 
-int Messenger::rank_of(const GroupState& group, int peer) const {
-  const auto it = std::find(group.members.begin(), group.members.end(), peer);
-  return it == group.members.end() ? -1 : static_cast<int>(it - group.members.begin());
-}
-
 void Messenger::open_group(std::uint64_t id, std::string name, int rank, std::vector<int> members,
                            std::shared_ptr<Failure> failure) {
   const std::lock_guard lock(mutex_);
   GroupState& group = groups_[id];
   group.name = std::move(name);
-  group.rank = rank;
   group.inbox = Inbox(static_cast<int>(members.size()));
-  group.members = std::move(members);
+  static_cast<Membership&>(group) = Membership(rank, std::move(members));
   group.failure = std::move(failure);
-  closed_groups_.erase(id);
+  if (const auto closed = closed_groups_.find(id); closed != closed_groups_.end()) {
+    for (std::size_t r = 0; r < std::min(group.departures.size(), closed->second.departures.size()); r++) {
+      const Membership::Departure& before = closed->second.departures[r];
+      if (static_cast<int>(r) != rank) group.departures[r].owed = before.owed + (before.said ? 0 : 1);
+    }
+    closed_groups_.erase(closed);
+  }
   if (const auto early = early_aborts_.find(id); early != early_aborts_.end()) {
     group.failure->set(early->second);
     early_aborts_.erase(early);
@@ -44,28 +44,12 @@ void Messenger::open_group(std::uint64_t id, std::string name, int rank, std::ve
       group.failure->set(
           Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) has died", r, group.name, describe_peer(peer)),
                                static_cast<int>(r), a.host, a.pid));
+    } else if (peer >= 0 && peers_[peer].left) {
+      group.failure->note_departure();
     }
   }
-}
-
-void Messenger::close_group(std::uint64_t id) {
-  Completion::Callbacks callbacks;
-  {
-    const std::lock_guard lock(mutex_);
-    GroupState* group = find(id);
-    if (group == nullptr) return;
-    const Status status =
-        Status::invalid(fmt::format("group \"{}\" was destroyed while this message was in flight", group->name));
-    group->inbox.forget(nullptr, status, deferred_);
-    for (const int peer : group->members)
-      if (peer >= 0) peers_[peer].bundle.forget(id, nullptr, status, deferred_);
-    forget_handovers(id, nullptr, status, true);
-    found_ = nullptr;
-    groups_.erase(id);
-    closed_groups_.insert(id);
-    callbacks = deferred_.take();
-  }
-  run(callbacks);
+  if (const auto early = early_leaves_.extract(id))
+    for (const EarlyLeave& leave : early.mapped()) on_leave(leave.from, leave.header, leave.told);
 }
 
 void Messenger::begin(std::uint64_t id, std::uint64_t sequence, const Signature& signature) {
@@ -137,11 +121,12 @@ std::shared_ptr<Completion> Messenger::receive_message(std::uint64_t id, int ran
                                              : Status::invalid("recv on a group that was destroyed"));
     } else {
       group->inbox.post_message(rank, tag, buffer, completion, deferred_);
-      for (std::size_t r = 0; r < group->members.size(); r++)
-        if (group->members[r] >= 0 && peers_[group->members[r]].gone()) {
-          group->inbox.fail_messages(gone_locked(*group), static_cast<int>(r), gone_status(*group, static_cast<int>(r)),
-                                     deferred_);
-        }
+      for (int r = 0; r < group->size(); r++)
+        if (is_gone(*group, r))
+          group->inbox.fail_messages(
+              gone_locked(*group), r,
+              gone_status(*group, r, fmt::format("sending the message that rank {} waits for", group->rank)),
+              deferred_);
       callbacks = deferred_.take();
     }
   }
@@ -193,26 +178,6 @@ void Messenger::forget(std::uint64_t id, const Status& status) {
 }
 
 // --- failures ----------------------------------------------------------------------------------------------------
-
-std::vector<bool> Messenger::gone_locked(const GroupState& group) const {
-  std::vector<bool> gone;
-  gone.reserve(group.members.size());
-  for (const int peer : group.members) gone.push_back(peer >= 0 && peers_[peer].gone());
-  return gone;
-}
-
-std::vector<bool> Messenger::gone(std::uint64_t id) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = groups_.find(id);
-  return it == groups_.end() ? std::vector<bool>{} : gone_locked(it->second);
-}
-
-bool Messenger::anyone_gone(std::uint64_t id) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = groups_.find(id);
-  return it != groups_.end() &&
-         std::ranges::any_of(it->second.members, [&](int peer) { return peer >= 0 && peers_[peer].gone(); });
-}
 
 void Messenger::fail_group(std::uint64_t id, const Status& status, bool flood) {
   Completion::Callbacks callbacks;
@@ -283,43 +248,6 @@ void Messenger::on_abort(int from, const AbortRecord& record) {
     early_aborts_.try_emplace(record.group, record.status);
 }
 
-Status Messenger::gone_status(const GroupState& group, int rank) const {
-  const PeerAddress& a = peers_[group.members[rank]].address;
-  if (const Status death = recent_death_locked(); !death.ok())
-    return death.with_message(
-        fmt::format("rank {} of group \"{}\" ({}) has left without sending the message that rank {} "
-                    "waits for, after another process of the job died: {}",
-                    rank, group.name, describe_peer(group.members[rank]), group.rank, death.message()));
-  return Status::rank_failure(fmt::format("rank {} of group \"{}\" ({}) has left: it finished, or raised and ended, "
-                                          "without sending the message that rank {} "
-                                          "waits for",
-                                          rank, group.name, describe_peer(group.members[rank]), group.rank),
-                              rank, a.host, a.pid);
-}
-
-Status Messenger::recent_death() const {
-  const std::lock_guard lock(mutex_);
-  return recent_death_locked();
-}
-
-Status Messenger::recent_death_locked() const {
-  if (death_.ok() || clock_.now() - death_at_ > std::chrono::seconds(30)) return {};
-  return death_;
-}
-
-void Messenger::peer_left(int index) {
-  Peer& peer = peers_[index];
-  if (peer.gone()) return;
-  peer.left = true;
-  peer.status = Status::rank_failure(fmt::format("the process ({}) has left in good order", describe_peer(index)), -1,
-                                     peer.address.host, peer.address.pid);
-  for (auto& [id, group] : groups_) {
-    const int rank = rank_of(group, index);
-    if (rank < 0) continue;
-    group.inbox.fail_messages(gone_locked(group), rank, gone_status(group, rank), deferred_);
-  }
-}
-
 void Messenger::peer_died(int index, const std::string& how, bool flood_it) {
   Peer& peer = peers_[index];
   if (peer.dead) return;
@@ -337,7 +265,7 @@ void Messenger::peer_died(int index, const std::string& how, bool flood_it) {
     flood({0, peer.address.id, peer.status}, others);
   }
   for (auto& [id, group] : groups_) {
-    const int rank = rank_of(group, index);
+    const int rank = group.rank_of(index);
     if (rank < 0) continue;
     // Everybody hears of the death itself, so the group's failure need not be flooded, too.
     fail_group_locked(id, group,
@@ -346,6 +274,8 @@ void Messenger::peer_died(int index, const std::string& how, bool flood_it) {
                                            rank, peer.address.host, peer.address.pid),
                       false);
   }
+  peer.bundle.abandon(peer.status, deferred_);
+  forget_closed();
 }
 
 }  // namespace unisono::engine

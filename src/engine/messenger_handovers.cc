@@ -182,11 +182,11 @@ bool Messenger::advance(Outgoing& o, bool& ended) {
   if (moved && handover.complete()) wake(o.peer);
   Status status;
   ended = handover.complete() || handover.declined();
-  if (!ended && peers_[o.peer].gone()) {
-    const PeerAddress& a = peers_[o.peer].address;
-    status = Status::rank_failure(
-        fmt::format("the process to send to ({}) has left without receiving the message", describe_peer(o.peer)), -1,
-        a.host, a.pid);
+  const GroupState* const group = find(o.group);
+  const int rank = group == nullptr ? -1 : group->rank_of(o.peer);
+  if (!handover.complete() && rank >= 0 && is_gone(*group, rank)) {  // so it has declined, or never will
+    handover.withdraw();
+    status = gone_status(*group, rank, fmt::format("receiving what rank {} sends to it", group->rank));
     ended = true;
   }
   if (ended) {
@@ -214,7 +214,7 @@ bool Messenger::advance(Incoming& in, bool& ended) {
     // Most often the group has failed there, and the reason is on its way.
     const TimePoint now = clock_.now();
     if (in.patience == TimePoint::max()) in.patience = saturating_add(now, kPatience);
-    if (now < in.patience && !peers_[in.peer].gone()) return moved;
+    if (now < in.patience && !peers_[in.peer].gone() && !has_left(in.header.group, in.peer)) return moved;
     ended = true;
     const PeerAddress& a = peers_[in.peer].address;
     end(in, Status::rank_failure(

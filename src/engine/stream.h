@@ -58,6 +58,15 @@ void drop_from(Frames& frames, std::uint64_t group, const Completion* only, cons
     it = drop(*it, group, only, status, deferred) ? frames.erase(it) : std::next(it);
 }
 
+/// Drops all frames of a list, whatever they belong to; who waits for one is told `status`.
+template <class Frames>
+void abandon_all(Frames& frames, const Status& status, Deferred& deferred) {
+  for (const OutFrame& frame : frames)
+    if (const auto& waiter = frame.cut ? frame.cut->completion : frame.completion)
+      deferred.add(waiter->complete(status));
+  frames.clear();
+}
+
 struct Parcel;
 
 /// Where the payload of an incoming frame goes. Bytes beyond the parts are dropped.
@@ -134,6 +143,9 @@ class Stream {
   /// Let go of all memory of this group's frames: unsent frames are dropped, a half-sent one is copied, a half-read one
   /// loses its sink. Point-to-point frames with another completion than `only` (when given) are left alone.
   void forget(std::uint64_t group, const Completion* only, const Status& status, Deferred& deferred);
+
+  /// Nothing more is written here.
+  void abandon(const Status& status, Deferred& deferred) { abandon_all(queue_, status, deferred); }
 
  private:
   static constexpr std::uint32_t kPatience = 40;

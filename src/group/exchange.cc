@@ -32,6 +32,14 @@ Status missing_ranks(const Party& party, const std::vector<int>& missing) {
   return rendezvous::missing_ranks(party.store.describe(), party.size, missing, party.timeout);
 }
 
+bool is_there(const Party& party, const std::string& key) noexcept {
+  try {
+    return party.store.check(std::span(&key, 1));
+  } catch (...) {
+    return false;  // whoever asks has a better reason to give
+  }
+}
+
 /// The value of `key`; the watch's error; or Timeout, as an exception. Whoever is watched over asks the store in parts, which become longer: the store has many to serve.
 Result<std::string> wait_for(const Party& party, const std::string& key, TimePoint deadline) {
   constexpr Duration kFirstPart = std::chrono::milliseconds(100), kLongestPart = std::chrono::seconds(1);
@@ -41,7 +49,11 @@ Result<std::string> wait_for(const Party& party, const std::string& key, TimePoi
     try {
       return text_of(party.store.get(key, part));
     } catch (const Timeout&) {
-      UNISONO_TRY(party.watch());
+      if (Status gone = party.watch(); !gone.ok()) {
+        // Who has left may have done its part before, and have all that it needed.
+        if (is_there(party, key)) return text_of(party.store.get(key, left));
+        return gone;
+      }
     }
   }
 }

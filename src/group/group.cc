@@ -174,6 +174,8 @@ void GroupImpl::set_clocks(Pending& p) const {
 bool GroupImpl::begin(Pending& p) {
   p.sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
   ran_.store(nullptr, std::memory_order_relaxed);
+  read_news(p);
+  if (lacks_a_rank(p.sequence)) return false;
   put_in_place(p.call, rank(), size());
   if (p.completion != nullptr) p.probe_at = saturating_add(parts_.context->clock.now(), kStalled);  // it was queued
   if (const auto tiny = inline_call(p.call, p.requested)) {
@@ -200,6 +202,23 @@ bool GroupImpl::begin(Pending& p) {
   operation_->start(std::move(request), p.sequence);
   p.operation = operation_.get();
   return true;
+}
+
+/// Some collectives end here without a word from the others: what those have said is read before they begin.
+void GroupImpl::read_news(const Pending& p) const {
+  const Collective c = p.call.collective;
+  const bool from_root = c == Collective::broadcast || c == Collective::scatter;
+  if (rooted(c) && !one_host_ && from_root == (p.call.root == rank()))
+    parts_.context->messenger->poll(engine::Look::quick);
+}
+
+/// Who has destroyed the group takes no part in later collectives: then the group fails. Every rank hears of that and fails by itself, when it comes to one of those.
+bool GroupImpl::lacks_a_rank(std::uint64_t sequence) {
+  if (!parts_.failure->departed()) return false;
+  engine::Messenger& messenger = *parts_.context->messenger;
+  const Status gone = messenger.departure_before(parts_.id, sequence);
+  if (!gone.ok()) messenger.fail_group(parts_.id, gone, false);
+  return !gone.ok();
 }
 
 /// A caller that waits has nothing else to do, unless its peer needs this core to answer: then one question to the kernel in each turn is enough, and memory is looked
@@ -296,6 +315,7 @@ Status GroupImpl::check_on(Pending& p) {
   const TimePoint now = parts_.context->clock.now();
   if (now < next_check_) return {};
   next_check_ = saturating_add(now, std::chrono::milliseconds(10));
+  if (lacks_a_rank(p.sequence)) return {};
   const bool stalled = now >= saturating_add(p.started, kStalled);
   if (now >= p.probe_at) p.operation->hurry();
   if (now >= p.probe_at || (stalled && parts_.context->messenger->heard_news(parts_.id))) {
@@ -303,7 +323,7 @@ Status GroupImpl::check_on(Pending& p) {
     p.probe_at = saturating_add(now, std::chrono::seconds(5));
   }
   const std::vector<int> waiting = p.operation ? p.operation->waiting_for() : std::vector<int>{};
-  if (Status gone = look_for_the_gone(waiting); !gone.ok()) {
+  if (Status gone = parts_.context->messenger->departure(parts_.id, waiting); !gone.ok()) {
     // What it sent before it left has been read by now; only if that does not help is it missed.
     if (!p.operation->advance()) return gone;
     return {};
@@ -314,26 +334,6 @@ Status GroupImpl::check_on(Pending& p) {
     if (const auto absent = parts_.context->messenger->not_begun(parts_.id, p.sequence); !absent.empty())
       return late(p.sequence, absent);
   return late(p.sequence, waiting);
-}
-
-Status GroupImpl::look_for_the_gone(const std::vector<int>& waiting) const {
-  if (waiting.empty()) return {};
-  const std::vector<bool> gone = parts_.context->messenger->gone(parts_.id);
-  for (const int q : waiting) {
-    if (q >= static_cast<int>(gone.size()) || !gone[q]) continue;
-    const Member& m = parts_.members[q];
-    if (const Status death = parts_.context->messenger->recent_death(); !death.ok() && death.pid() != m.pid)
-      return death.with_message(
-          fmt::format("rank {} of group \"{}\" (host {}, pid {}) has left, after another process of the "
-                      "job died: {}",
-                      q, parts_.name, m.host, m.pid, death.message()));
-    return Status::rank_failure(fmt::format("rank {} of group \"{}\" (host {}, pid {}) has left: its process finished, "
-                                            "or raised and ended, without taking "
-                                            "part in what the others call. Look at what it printed",
-                                            q, parts_.name, m.host, m.pid),
-                                q, m.host, m.pid);
-  }
-  return {};
 }
 
 void GroupImpl::fail(const Status& status) {
@@ -418,7 +418,11 @@ bool GroupImpl::destroy(Duration patience, group::Progress::Interrupted interrup
   }
   if (parts_.domain != nullptr) parts_.domain->leave();
   parts_.context->retire(std::move(parts_.domain), parts_.id);
-  parts_.context->messenger->close_group(parts_.id);
+  engine::Messenger& messenger = *parts_.context->messenger;
+  group::Progress& progress = *parts_.context->progress;
+  messenger.close_group(parts_.id, sequence_.load(std::memory_order_relaxed), progress.messages());
+  if (progress.messages()->load() > 0)
+    progress.rouse();  // somebody does not read just now: the thread goes on saying it
   return true;
 }
 

@@ -231,6 +231,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   void adopt_message(std::span<const std::byte> data, int peer, Duration timeout) const;
   bool let_go(Pending& pending);
   Status check_on(Pending& pending);
+  void read_news(const Pending& pending) const;
+  bool lacks_a_rank(std::uint64_t sequence);
   Status annotate(const Status& status, const std::string& what, TimePoint started) const;
   std::string describe(const Pending& pending) const;
   std::string describe(const Awaited& what) const;
@@ -246,7 +248,6 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   /// The group's end: this rank was interrupted in a call.
   Status interruption(std::string_view verb) const;
   engine::Signature signature_of(const Call& call, const plan::Algorithm* requested) const;
-  Status look_for_the_gone(const std::vector<int>& waiting) const;
   /// Of those that are to make a subgroup: why one of them cannot, if so.
   Status no_use_in_waiting_for(const std::vector<int>& ranks) const;
 

@@ -20,7 +20,7 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
 Status GroupImpl::no_use_in_waiting_for(const std::vector<int>& ranks) const {
   parts_.context->messenger->poll(engine::Look::all);
   if (parts_.failure->failed()) return parts_.failure->status();  // whoever has not called subgroup() yet, cannot now
-  return look_for_the_gone(ranks);
+  return parts_.context->messenger->departure(parts_.id, ranks);
 }
 
 std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Duration timeout) {

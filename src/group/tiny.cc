@@ -22,7 +22,7 @@ std::optional<engine::InlineCall> GroupImpl::inline_call(const Call& call, const
 }
 
 bool GroupImpl::run_tiny(const Call& call) {
-  if (!call.options.algorithm.empty()) return false;
+  if (!call.options.algorithm.empty() || parts_.failure->departed()) return false;
   const auto tiny = inline_call(call, nullptr);
   if (!tiny) return false;
   if (queued_.load(std::memory_order_acquire) != 0 || baton_.exchange(true, std::memory_order_acquire)) return false;
@@ -48,12 +48,12 @@ Status GroupImpl::wait_tiny(const Call& call, engine::Running& operation) {
   const MarkedThread marked(holder_);
   const TimePoint started = parts_.context->clock.now();
   const TimePoint deadline = saturating_add(started, call.options.timeout.value_or(default_timeout()));
-  std::uint32_t round = 0;
   const auto over = [&] {
     operation.advance();
     if (operation.done() || parts_.failure->failed()) return true;
-    if (++round % 256 == 0 && parts_.context->messenger->anyone_gone(parts_.id))
-      if (const Status gone = look_for_the_gone(operation.waiting_for()); !gone.ok()) {
+    if (lacks_a_rank(operation.sequence())) return true;
+    if (parts_.failure->departed())
+      if (const Status gone = parts_.context->messenger->departure(parts_.id, operation.waiting_for()); !gone.ok()) {
         operation.advance();  // it may have posted its part before it left
         if (!operation.done()) fail(gone);
         return true;

@@ -349,6 +349,7 @@ std::string SimulatedWorld::run(const Scenario& s, int victim, int kill_after) {
   const auto over = [&](int r) {
     return (dead && r == victim) || operations[static_cast<std::size_t>(r)]->done() || rank(r).failure->failed();
   };
+  std::vector<bool> left(static_cast<std::size_t>(n));
   int idle = 0;
   for (int turn = 0;; turn++) {
     bool all = true;
@@ -375,6 +376,18 @@ std::string SimulatedWorld::run(const Scenario& s, int victim, int kill_after) {
       if (!operation_first) poll();
       if (!over(r)) moved |= operations[static_cast<std::size_t>(r)]->advance();
       if (operation_first) poll();
+      if (s.leaves && !left[static_cast<std::size_t>(r)] && over(r)) {
+        left[static_cast<std::size_t>(r)] = true;
+        rank(r).domain->leave();
+        rank(r).messenger->close_group(kGroup, rank(r).sequence);
+      } else if (s.leaves && !moved && !over(r)) {  // as GroupImpl looks for those that it waits for in vain
+        Operation& waits = *operations[static_cast<std::size_t>(r)];
+        if (const Status gone = rank(r).messenger->departure(kGroup, waits.waiting_for());
+            !gone.ok() && !waits.advance())
+          return fmt::format("rank {} misses a rank that was through: {}", r, gone.message());
+        if (const Status gone = rank(r).messenger->departure_before(kGroup, rank(r).sequence); !gone.ok())
+          return fmt::format("rank {} takes it that a rank took no part: {}", r, gone.message());
+      }
     }
     clock_.advance(Duration(static_cast<std::int64_t>(random_() % 2000)));
     idle = moved ? 0 : idle + 1;

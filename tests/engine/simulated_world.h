@@ -51,6 +51,7 @@ struct Scenario {
   std::int64_t count = 0;
   std::vector<std::int64_t> counts{};
   bool in_place = false;
+  bool leaves = false;  ///< each rank destroys the group as soon as it is through: nothing else can run after that
 };
 
 class SimulatedWorld {

@@ -108,6 +108,22 @@ TEST(Simulation, ADeathIsBlamedOnTheDead) {
   }
 }
 
+TEST(Simulation, NobodyMissesARankThatDestroysTheGroupWhenItIsThrough) {
+  std::mt19937_64 random(7);
+  const auto all = plan::algorithms();
+  for (int seed = 1; seed <= seeds(150); seed++) {
+    const int n = 2 + static_cast<int>(random() % 5);
+    const plan::Algorithm& a = all[random() % all.size()];
+    const Duration delay(random() % 20000);
+    const int streams = 1 + static_cast<int>(random() % 3);
+    SimulatedWorld world(n, {static_cast<std::uint64_t>(seed), random() % 2 == 0, delay, streams}, 256);
+    const auto list = scenarios(a, n);
+    Scenario s = list[random() % list.size()];
+    s.leaves = true;
+    ASSERT_EQ(world.run(s), "") << name(a) << ", " << n << " ranks, " << streams << " streams, seed " << seed;
+  }
+}
+
 TEST(Simulation, TheSameSeedIsTheSameRun) {
   std::uint64_t traces[2];
   for (std::uint64_t& trace : traces) {
