@@ -51,7 +51,7 @@ Domain::~Domain() {
 }
 
 Result<std::unique_ptr<Domain>> Domain::create(StagePool& stages, int rank, int size, std::int64_t slice_bytes) {
-  auto offset = stages.segment().allocate(sizeof(ControlBlock));
+  auto offset = stages.segment().allocate(control_bytes(size));
   if (!offset) return offset.status().with_context("shared memory for a group's control block");
   return std::unique_ptr<Domain>(new Domain(stages, rank, size, slice_bytes, *offset));
 }
@@ -62,6 +62,7 @@ void Domain::leave() noexcept {
 }
 
 bool Domain::reclaim(const std::vector<bool>& gone) noexcept {
+  if (reclaimed_) return release_block();
   for (int q = 0; q < size() && !kept_.empty(); q++)
     if (q != rank_ && !(q < static_cast<int>(gone.size()) && gone[q]) && !gave_up(q, kept_for_)) return false;
   kept_.clear();
@@ -69,7 +70,29 @@ bool Domain::reclaim(const std::vector<bool>& gone) noexcept {
     if (!all_left(gone)) return false;
     segment_.release(std::exchange(wide_, 0), sizeof(Wide));
   }
-  return reclaimed_ = stages_.leave(*this, stage_);
+  if (!stages_.leave(*this, stage_)) return false;
+  reclaimed_ = true;
+  let_go_of_peers();
+  return release_block();
+}
+
+/// Where a peer's memory cannot be mapped for writing, its block is the peer's for good.
+void Domain::let_go_of_peers() noexcept {
+  for (int q = 0; q < size(); q++) {
+    if (q == rank_) continue;
+    const std::uint64_t own_word = sizeof(ControlBlock) + static_cast<std::uint64_t>(rank_);
+    if (std::byte* const word = buffer(q, control_offsets_[q] + own_word, sizeof(LetGo), true))
+      reinterpret_cast<LetGo*>(word)->store(1, std::memory_order_release);
+    control_[q] = nullptr;
+  }
+}
+
+bool Domain::release_block() noexcept {
+  const auto* const let_go = reinterpret_cast<const LetGo*>(segment_.base() + control_offset_ + sizeof(ControlBlock));
+  for (int q = 0; q < size(); q++)
+    if (q != rank_ && let_go[q].load(std::memory_order_acquire) == 0 && views_[q]->alive()) return false;
+  segment_.release(control_offset_, control_bytes(size()));
+  return true;
 }
 
 /// A peer that has given up an operation which failed here reads no more of it; one that never began it may do so late, until it leaves.
@@ -88,7 +111,7 @@ bool Domain::begun_by_all(const Stage& stage) const noexcept {
 }
 
 Status Domain::attach(int rank, transport::SharedView* view, std::uint64_t control_offset) {
-  const std::byte* memory = view->at(control_offset, sizeof(ControlBlock));
+  const std::byte* memory = view->at(control_offset, control_bytes(size()));
   if (memory == nullptr || control_offset % alignof(ControlBlock) != 0)
     return Status::internal(fmt::format("rank {} published a control block outside its segment", rank));
   control_[rank] = reinterpret_cast<const ControlBlock*>(memory);

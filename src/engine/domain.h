@@ -109,6 +109,12 @@ struct ControlBlock {
   Counter left;  ///< 1: the rank has left the group: it will read nobody's stage or payload again
 };
 
+/// Behind the block, one a rank, which that rank sets: it will not look at the block again.
+using LetGo = std::atomic<std::uint8_t>;
+constexpr std::uint64_t control_bytes(int size) noexcept {
+  return sizeof(ControlBlock) + (static_cast<std::uint64_t>(size) + 63) / 64 * 64;
+}
+
 /// The announcement's payload of an operation with a plan: where the rank's memory lies.
 struct Whereabouts {
   std::uint64_t stage = 0;              ///< in its segment; 0: no stage
@@ -247,8 +253,8 @@ class Domain final : private StageHolder {
 
   /// This rank runs nothing more in this group, and reads nobody's stage.
   void leave() noexcept;
-  /// After leave(): give the stage back to the pool, and what was beside announcements to the segment, if every peer has read all that was put there (`gone` peers never will); whether
-  /// that was so. The control block stays: peers look at it as long as they have the group, and it is small.
+  /// After leave(): give the stage back to the pool, and what was beside announcements to the segment, if every peer has read all that was put there (`gone` peers never will); then
+  /// peers' blocks are not looked at any more, and this rank's goes back to the segment once that is true of all peers. False: ask again.
   bool reclaim(const std::vector<bool>& gone) noexcept;
   /// Keep `memory` until reclaim(): peers that have not given up operation `sequence` may still write to it.
   void keep(std::shared_ptr<const void> memory, std::uint64_t sequence) {
@@ -315,6 +321,8 @@ class Domain final : private StageHolder {
   std::byte* find_stage(int q, std::uint64_t offset, bool write) noexcept;
   const std::byte* wide_payload(int q, std::uint64_t sequence, const Line& line) const noexcept;
   bool all_left(const std::vector<bool>& gone) const noexcept;
+  void let_go_of_peers() noexcept;
+  bool release_block() noexcept;
   bool found_begun(int q, std::uint64_t sequence) noexcept;
   void publish(Counter& counter, std::uint64_t count) noexcept {
     counter.value.store(count, std::memory_order_release);

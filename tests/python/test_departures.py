@@ -133,3 +133,29 @@ def test_the_world_too_while_the_process_lives(tmp_path: Path, transport: str, c
     assert done.returncode == 0, done.stdout + done.stderr
     for rank in (0, 2):
         assert f"{rank} names 1 True" in done.stdout, done.stdout + done.stderr
+
+
+def made_and_destroyed(world: Group) -> int:
+    """KiB by which this process's share of shared memory grows with 300 groups."""
+
+    def shared() -> int:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("RssShmem"))
+
+    def make(groups: int) -> None:
+        for turn in range(groups):
+            group = world.split(0)
+            group.all_reduce(np.ones([1, 100, 20_000][turn % 3]))
+            group.destroy()
+            world.barrier()
+
+    make(60)
+    before = shared()
+    make(300)
+    return shared() - before
+
+
+@worlds
+def test_groups_give_back_their_shared_memory(pools: Pools, ranks: int, transport: str) -> None:
+    for grown in pools(ranks, transport).run(made_and_destroyed):
+        assert grown < 300, f"{grown} KiB more after 300 groups"  # 5 KiB a group would be 1500
