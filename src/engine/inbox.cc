@@ -63,6 +63,17 @@ void Inbox::merge_begun(std::span<const std::byte> payload) {
   }
 }
 
+HowFar Inbox::how_far() const {
+  HowFar far{begun_, std::vector<std::uint64_t>(begun_.size())};
+  for (const auto& [rank, header] : probes_) far.waits_in[static_cast<std::size_t>(rank)] = header.sequence;
+  return far;
+}
+
+std::optional<Signature> Inbox::past(std::uint64_t sequence) const {
+  const auto found = std::ranges::find(past_, sequence, &Past::sequence);
+  return found == past_.end() ? std::nullopt : std::optional(found->signature);
+}
+
 void Inbox::end(std::uint64_t sequence) {
   active_ = false;
   posts_.clear();

@@ -33,6 +33,12 @@ struct Discord {
   Signature ours, theirs;
 };
 
+/// How far the ranks of a group have come, as far as one of them knows; by rank, numbers of collectives, 0: none.
+struct HowFar {
+  std::vector<std::uint64_t> begun;     ///< the newest that it has begun
+  std::vector<std::uint64_t> waits_in;  ///< the newest in which it was seen to wait
+};
+
 /// Thread-safety: under the messenger's lock.
 class Inbox {
  public:
@@ -54,11 +60,13 @@ class Inbox {
   std::optional<Discord> on_probe(int rank, const FrameHeader& header);
 
   // --- how far everybody is, as far as it is known here: probes carry it on ------------------------------------------
-  /// The newest collective that each rank is known to have begun.
   const std::vector<std::uint64_t>& begun() const noexcept { return begun_; }
+  HowFar how_far() const;
   void note_begun(int rank, std::uint64_t sequence);
   /// What another rank knows, size() numbers; anything else is ignored.
   void merge_begun(std::span<const std::byte> payload);
+  /// What collective `sequence` was here, as long as that is remembered.
+  std::optional<Signature> past(std::uint64_t sequence) const;
   /// Whether something was learned that the others may not know, since this was asked last.
   bool take_news() noexcept { return std::exchange(news_, false); }
 

@@ -103,8 +103,9 @@ class Messenger final : private FrameHandler {
   void probe(std::uint64_t group, std::uint64_t sequence, const Signature& signature);
   /// Whether more is known, since the last question, of how far the others are: worth another probe, which passes it on.
   bool heard_news(std::uint64_t group);
-  /// Ranks that are not known to have begun collective `sequence`.
-  std::vector<int> not_begun(std::uint64_t group, std::uint64_t sequence) const;
+  HowFar how_far(std::uint64_t group) const;
+  /// What a collective of this rank was, as long as that is remembered.
+  std::optional<Signature> past(std::uint64_t group, std::uint64_t sequence) const;
   void send(std::uint64_t group, int rank, const FrameHeader& header, std::span<const transport::MutablePart> parts,
             StepFlag* flag);
   void receive(std::uint64_t group, int rank, const FrameHeader& header, Sink&& into);

@@ -91,15 +91,16 @@ bool Messenger::heard_news(std::uint64_t id) {
   return group != nullptr && group->inbox.take_news();
 }
 
-std::vector<int> Messenger::not_begun(std::uint64_t id, std::uint64_t sequence) const {
+HowFar Messenger::how_far(std::uint64_t id) const {
   const std::lock_guard lock(mutex_);
-  std::vector<int> ranks;
-  if (const auto it = groups_.find(id); it != groups_.end()) {
-    const std::vector<std::uint64_t>& begun = it->second.inbox.begun();
-    for (std::size_t q = 0; q < begun.size(); q++)
-      if (begun[q] < sequence && static_cast<int>(q) != it->second.rank) ranks.push_back(static_cast<int>(q));
-  }
-  return ranks;
+  const auto it = groups_.find(id);
+  return it == groups_.end() ? HowFar{} : it->second.inbox.how_far();
+}
+
+std::optional<Signature> Messenger::past(std::uint64_t id, std::uint64_t sequence) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = groups_.find(id);
+  return it == groups_.end() ? std::nullopt : it->second.inbox.past(sequence);
 }
 
 void Messenger::receive(std::uint64_t id, int rank, const FrameHeader& header, Sink&& into) {

@@ -329,11 +329,8 @@ Status GroupImpl::check_on(Pending& p) {
     return {};
   }
   if (now < p.deadline) return {};
-  // Neighbours that we wait for may only be waiting themselves: probes have told who never came.
-  if (parts_.domain == nullptr && now >= saturating_add(p.started, 2 * kStalled))
-    if (const auto absent = parts_.context->messenger->not_begun(parts_.id, p.sequence); !absent.empty())
-      return late(p.sequence, absent);
-  return late(p.sequence, waiting);
+  // Over a network probes have told by then.
+  return late(p.sequence, waiting, parts_.domain != nullptr || now >= saturating_add(p.started, 2 * kStalled));
 }
 
 void GroupImpl::fail(const Status& status) {
@@ -364,7 +361,8 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
       const std::string words = describe(what);
       const Status late_status =
           annotate(Status::timeout(fmt::format("{} did not come to an end within {:.3f} s", words,
-                                               std::chrono::duration<double>(timeout).count())),
+                                               std::chrono::duration<double>(timeout).count()),
+                                   what.peer < 0 ? std::vector<int>{} : std::vector{what.peer}),
                    words, started);
       if (!cancel) throw_status(late_status);
       parts_.context->messenger->cancel(parts_.id, completion, late_status);

@@ -239,7 +239,16 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::string describe_call(const Call& call, std::uint64_t sequence, std::string_view algorithm) const;
   Status mismatch(std::uint64_t sequence, int other, const engine::Signature& ours,
                   const engine::Signature& theirs) const;
-  Status late(std::uint64_t sequence, const std::vector<int>& missing) const;
+  /// The Timeout of a collective. `waiting`: whom it waits for; `known`: it is known how far the others have come, and
+  /// those are named who have come least far.
+  Status late(std::uint64_t sequence, const std::vector<int>& waiting, bool known) const;
+  engine::HowFar how_far() const;
+  /// Of the others that have not begun `sequence`, those that keep all the rest waiting.
+  std::vector<int> least_far(std::uint64_t sequence, const engine::HowFar& far) const;
+  /// In words, what rank q called last.
+  std::string newest_call(int q, std::uint64_t sequence) const;
+  /// "ranks 1 (host a, pid 7), 2 (host b, pid 9)"
+  std::string names_of(const std::vector<int>& ranks) const;
   void check_not_destroyed() const;
   bool take_baton_for_good();
   /// The group cannot go on, here and on all members. The first reason wins.

@@ -64,7 +64,7 @@ Status GroupImpl::wait_tiny(const Call& call, engine::Running& operation) {
   if (outcome == group::Progress::Outcome::interrupted) {
     if (!operation.done()) fail(interruption(name_of(call.collective)));
   } else if (outcome == group::Progress::Outcome::deadline) {
-    fail(late(operation.sequence(), operation.waiting_for()));
+    fail(late(operation.sequence(), operation.waiting_for(), true));
   }
   Status status = settle(operation);
   return status.ok() || operation.done()

@@ -125,8 +125,9 @@ TEST(Departures, InOrderAreSilent) {
           group.all_reduce(std::span(data));
       }
       group.destroy();
-      if (round % 4 == 3)
+      if (round % 4 == 3) {
         for (const float v : data) ASSERT_EQ(v, 3.0F);
+      }
     }
     world.barrier();
   });

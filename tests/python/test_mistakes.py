@@ -162,6 +162,50 @@ def test_a_rank_that_does_not_come(pools: Pools, ranks: int, transport: str, alg
             assert 0.9 < seconds < 3.0
 
 
+def two_calls_ahead(world: Group, size: int) -> list[Any]:
+    """The last rank makes neither of two calls, in the second of which the root of the first waits already."""
+    group = world.subgroup(range(world.size))
+    x, out = np.ones(size, np.float32), np.ones(4 * world.size, np.float32)
+    group.broadcast(x, 0)
+    group.reduce(x, 0)
+    world.barrier()
+    result: list[Any] = ["", []]
+    if world.rank != world.size - 1:
+        try:
+            group.broadcast(x, 0, timeout=2.0)
+            group.all_gather(x[:4], out, timeout=2.0)
+        except unisono.Timeout as error:
+            result = [str(error), error.missing]
+    world.barrier()
+    return result
+
+
+@pytest.mark.parametrize("size", [4, 80_000])
+@pytest.mark.parametrize(("ranks", "transport"), [(4, ""), (4, "tcp"), (5, "tcp")])
+def test_who_waits_in_an_earlier_call_is_not_blamed(pools: Pools, ranks: int, transport: str, size: int) -> None:
+    for message, missing in pools(ranks, transport).run(two_calls_ahead, size=size)[:-1]:
+        assert missing == [ranks - 1], message
+        assert f"rank {ranks - 1} (host" in message and "since #2 (reduce f32" in message, message
+
+
+def unanswered(world: Group) -> list[Any]:
+    group = world.subgroup(range(world.size))
+    result: list[Any] = []
+    if world.rank == 0:
+        for source in (2, unisono.ANY_RANK):
+            try:
+                group.recv(np.empty(4), src=source, timeout=0.3)
+            except unisono.Timeout as error:
+                result.append(error.missing)
+    world.barrier()
+    return result
+
+
+@pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])
+def test_who_does_not_send(pools: Pools, transport: str) -> None:
+    assert pools(3, transport).run(unanswered)[0] == [[2], []]
+
+
 def aborted(world: Group) -> list[str]:
     group = world.subgroup(range(world.size))
     messages = []
