@@ -863,6 +863,7 @@ class Group:
     def destroy(self) -> None:
         """
         Finish what is in flight and leave. Later calls raise InvalidArgument. A second destroy does nothing.
+        Ranks that still need this one in the group get RankFailure at once. What was sent before arrives.
 
         The world destroys itself when the interpreter ends, or aborts when it ends with an exception.
         """
