@@ -50,8 +50,9 @@ function(unisono_test_options target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og>)
 endfunction()
 
-# What most files include first, compiled once for all targets of a kind (library, seldom, test), which have the same
-# options: a fifth of the time. Not for the libraries of the release preset, which ccache has from the package's build.
+# What most files include first, compiled once for all targets of a kind (library, seldom, test),
+# which have the same options: a fifth of the time. Not for the libraries of the release preset,
+# which ccache has from the package's build.
 function(unisono_precompiled target kind)
   if(NOT UNISONO_PRECOMPILE OR (UNISONO_TESTS AND NOT UNISONO_SANITIZE AND NOT kind STREQUAL test))
     return()

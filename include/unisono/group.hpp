@@ -175,8 +175,9 @@ class UNISONO_API Group {
   /// Finish what is in flight and leave. Later calls throw InvalidArgument ("used after destroy").
   /// Ranks that still need this one in the group get RankFailure at once. What was sent arrives.
   /// Called by the last handle's destructor otherwise. Where `interrupted`, asked as
-  /// Options::interrupted is, says true, what is in flight is aborted on all ranks. In `interrupted`
-  /// of a call on this group it aborts the call, and the last handle leaves: false is returned.
+  /// Options::interrupted is, says true, what is in flight is aborted on all ranks. In
+  /// `interrupted` of a call on this group it aborts the call, and the last handle leaves: false is
+  /// returned.
   bool destroy(bool (*interrupted)() noexcept = nullptr);
   explicit operator bool() const noexcept { return impl_ != nullptr; }
   /// False in a forked child of the process in which the group was made: it can only be looked at there.

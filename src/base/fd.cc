@@ -10,8 +10,9 @@
 namespace unisono {
 namespace {
 
-/// A bit for each descriptor that children close. Of the process, as a pthread_atfork() handler has no
-/// argument; a bit each and no lock, as a child is made in the middle of whatever other threads do.
+/// A bit for each descriptor that children close. Of the process, as a pthread_atfork() handler has
+/// no argument; a bit each and no lock, as a child is made in the middle of whatever other threads
+/// do.
 constexpr int kBits = 64, kMost = 1 << 16;
 constinit std::array<std::atomic<std::uint64_t>, kMost / kBits> children_close{};
 

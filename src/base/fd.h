@@ -25,9 +25,10 @@ class Fd {
   Fd& operator=(const Fd&) = delete;
   ~Fd() { reset(); }
 
-  /// A descriptor that children of fork() close at once, for sockets: otherwise a peer sees the end of
-  /// this process only when the last of its children ends. Children of the bare system call keep their
-  /// copy, and descriptors above 65535 are kept, too. The Fd's copy in a child closes nothing.
+  /// A descriptor that children of fork() close at once, for sockets: otherwise a peer sees the end
+  /// of this process only when the last of its children ends. Children of the bare system call keep
+  /// their copy, and descriptors above 65535 are kept, too. The Fd's copy in a child closes
+  /// nothing.
   static Fd of_process_alone(int fd) noexcept;
 
   int get() const noexcept { return fd_; }

@@ -253,8 +253,10 @@ class Domain final : private StageHolder {
 
   /// This rank runs nothing more in this group, and reads nobody's stage.
   void leave() noexcept;
-  /// After leave(): give the stage back to the pool, and what was beside announcements to the segment, if every peer has read all that was put there (`gone` peers never will); then
-  /// peers' blocks are not looked at any more, and this rank's goes back to the segment once that is true of all peers. False: ask again.
+  /// After leave(): give the stage back to the pool, and what was beside announcements to the
+  /// segment, if every peer has read all that was put there (`gone` peers never will); then peers'
+  /// blocks are not looked at any more, and this rank's goes back to the segment once that is true
+  /// of all peers. False: ask again.
   bool reclaim(const std::vector<bool>& gone) noexcept;
   /// Keep `memory` until reclaim(): peers that have not given up operation `sequence` may still write to it.
   void keep(std::shared_ptr<const void> memory, std::uint64_t sequence) {

@@ -1,5 +1,6 @@
 #pragma once
-/// The first reason why a group cannot go on, or may not be able to. Everything that waits looks at it.
+/// The first reason why a group cannot go on, or may not be able to. Everything that waits looks at
+/// it.
 
 #include <atomic>
 #include <mutex>

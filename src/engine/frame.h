@@ -17,8 +17,9 @@ enum class FrameKind : std::uint16_t {
   probe = 5,       ///< "this is what I am waiting in": group, sequence, signature; sent when nothing moves for a while
   part = 6,  ///< of the payload of a frame that is cut: group, sequence = its number, place = offset in the payload
   last = 7,  ///< nothing follows on this stream; its sender goes on with others
-  leave =
-      8  ///< rank `sequence` of the group has destroyed it; place: how many collectives it took part in; payload: whom it told itself, a bit a rank
+  /// Rank `sequence` of the group has destroyed it. Place: how many collectives it took part in.
+  /// Payload: whom it told itself, a bit a rank.
+  leave = 8
 };
 
 /// In FrameHeader::flags: no payload follows here. It comes in parts, on any of the streams between the two.

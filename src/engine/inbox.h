@@ -33,7 +33,8 @@ struct Discord {
   Signature ours, theirs;
 };
 
-/// How far the ranks of a group have come, as far as one of them knows; by rank, numbers of collectives, 0: none.
+/// How far the ranks of a group have come, as far as one of them knows; by rank, numbers of
+/// collectives, 0: none.
 struct HowFar {
   std::vector<std::uint64_t> begun;     ///< the newest that it has begun
   std::vector<std::uint64_t> waits_in;  ///< the newest in which it was seen to wait

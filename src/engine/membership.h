@@ -7,7 +7,8 @@
 
 namespace unisono::engine {
 
-/// Outlives the group here until all members have left it: what comes late is known by it. Under the messenger's lock.
+/// Outlives the group here until all members have left it: what comes late is known by it. Under
+/// the messenger's lock.
 struct Membership {
   struct Departure {
     bool said = false;              ///< the rank has said that it leaves

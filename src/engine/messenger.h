@@ -83,14 +83,16 @@ class Messenger final : private FrameHandler {
   /// `members[r]` is the peer number of rank r (-1: this process). Frames and failures that came earlier are applied.
   void open_group(std::uint64_t group, std::string name, int rank, std::vector<int> members,
                   std::shared_ptr<Failure> failure);
-  /// This process leaves the group, and says so to the members at once: behind all that it has sent them. What is still in flight ends.
-  /// `collectives`: how many it has taken part in. `counted`: where what cannot be said yet counts.
+  /// This process leaves the group, and says so to the members at once: behind all that it has sent
+  /// them. What is still in flight ends. `collectives`: how many it has taken part in. `counted`:
+  /// where what cannot be said yet counts.
   void close_group(std::uint64_t group, std::uint64_t collectives, const std::shared_ptr<UnderWay>& counted = nullptr);
   /// The group cannot go on: here, and, when `flood`, on all members.
   void fail_group(std::uint64_t group, const Status& status, bool flood);
   /// Ranks of the group that have destroyed it, have left in good order or died.
   std::vector<bool> gone(std::uint64_t group) const;
-  /// Why it is no use to wait for `ranks` in an operation of the group: the first of them that is gone; ok when none is.
+  /// Why it is no use to wait for `ranks` in an operation of the group: the first of them that is
+  /// gone; ok when none is.
   Status departure(std::uint64_t group, std::span<const int> ranks) const;
   /// The same for a collective that needs all: who has destroyed the group before that collective.
   Status departure_before(std::uint64_t group, std::uint64_t sequence) const;

@@ -1,4 +1,5 @@
-/// Who leaves a group, or the job, in good order: how it is said, and what becomes of those who wait.
+/// Who leaves a group, or the job, in good order: how it is said, and what becomes of those who
+/// wait.
 
 #include <fmt/format.h>
 
@@ -51,9 +52,10 @@ void Messenger::close_group(std::uint64_t id, std::uint64_t collectives, const s
   run(callbacks);
 }
 
-// --- telling -----------------------------------------------------------------------------------------------------
+// --- telling -------------------------------------------------------------------------------------
 
-/// Those to whom there is no link have nothing from here that the news could overtake: they hear it from others.
+/// Those to whom there is no link have nothing from here that the news could overtake: they hear it
+/// from others.
 void Messenger::tell_departure(const Membership& membership, FrameHeader header,
                                const std::shared_ptr<UnderWay>& counted) {
   const int n = membership.size();
@@ -84,7 +86,8 @@ void Messenger::pass_on_departures(const Membership& membership, FrameHeader hea
   }
 }
 
-/// Each rank passes it on to those at a distance of a power of two that is larger than its own from the rank that left, to which all have links: so everybody has it once.
+/// Each rank passes it on to those at a distance of a power of two that is larger than its own from
+/// the rank that left, to which all have links: so everybody has it once.
 void Messenger::forward_departure(const Membership& membership, const FrameHeader& header,
                                   std::span<const std::byte> told) {
   if (told.empty()) return;
@@ -107,7 +110,7 @@ void Messenger::send_departure(int peer, const FrameHeader& header, std::span<co
   enqueue(peer, std::move(frame));
 }
 
-// --- hearing -----------------------------------------------------------------------------------------------------
+// --- hearing -------------------------------------------------------------------------------------
 
 void Messenger::on_leave(int from, const FrameHeader& header, std::span<const std::byte> told) {
   const std::uint64_t id = header.group;
@@ -139,7 +142,8 @@ void Messenger::on_leave(int from, const FrameHeader& header, std::span<const st
     closed_groups_.erase(closed);
 }
 
-/// It came behind the heads of all that the rank has sent; parts may still be under way on other streams.
+/// It came behind the heads of all that the rank has sent; parts may still be under way on other
+/// streams.
 void Messenger::note_left(std::uint64_t id, GroupState& group, int rank) {
   Membership::Departure& departure = group.departures[static_cast<std::size_t>(rank)];
   if (!departure.said || departure.left) return;
@@ -171,7 +175,7 @@ void Messenger::peer_left(int index) {
   forget_closed();
 }
 
-// --- asking ------------------------------------------------------------------------------------------------------
+// --- asking --------------------------------------------------------------------------------------
 
 bool Messenger::is_gone(const Membership& membership, int rank) const {
   const auto r = static_cast<std::size_t>(rank);

@@ -204,7 +204,8 @@ bool GroupImpl::begin(Pending& p) {
   return true;
 }
 
-/// Some collectives end here without a word from the others: what those have said is read before they begin.
+/// Some collectives end here without a word from the others: what those have said is read before
+/// they begin.
 void GroupImpl::read_news(const Pending& p) const {
   const Collective c = p.call.collective;
   const bool from_root = c == Collective::broadcast || c == Collective::scatter;
@@ -212,7 +213,8 @@ void GroupImpl::read_news(const Pending& p) const {
     parts_.context->messenger->poll(engine::Look::quick);
 }
 
-/// Who has destroyed the group takes no part in later collectives: then the group fails. Every rank hears of that and fails by itself, when it comes to one of those.
+/// Who has destroyed the group takes no part in later collectives: then the group fails. Every rank
+/// hears of that and fails by itself, when it comes to one of those.
 bool GroupImpl::lacks_a_rank(std::uint64_t sequence) {
   if (!parts_.failure->departed()) return false;
   engine::Messenger& messenger = *parts_.context->messenger;

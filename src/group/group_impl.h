@@ -239,8 +239,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::string describe_call(const Call& call, std::uint64_t sequence, std::string_view algorithm) const;
   Status mismatch(std::uint64_t sequence, int other, const engine::Signature& ours,
                   const engine::Signature& theirs) const;
-  /// The Timeout of a collective. `waiting`: whom it waits for; `known`: it is known how far the others have come, and
-  /// those are named who have come least far.
+  /// The Timeout of a collective. `waiting`: whom it waits for; `known`: it is known how far the
+  /// others have come, and those are named who have come least far.
   Status late(std::uint64_t sequence, const std::vector<int>& waiting, bool known) const;
   engine::HowFar how_far() const;
   /// Of the others that have not begun `sequence`, those that keep all the rest waiting.

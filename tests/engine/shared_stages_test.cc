@@ -85,8 +85,9 @@ class SharedStages {
       }
     return true;
   }
-  /// All ranks leave all groups; then nothing may be left of them. The first question gives back stages, and tells
-  /// the others so; by the second one all have said that they do not look at the control blocks any more.
+  /// All ranks leave all groups; then nothing may be left of them. The first question gives back
+  /// stages, and tells the others so; by the second one all have said that they do not look at the
+  /// control blocks any more.
   void end() {
     std::vector<Domain*> left;
     for (auto& group : members_)

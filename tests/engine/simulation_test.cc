@@ -3,19 +3,15 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "engine/simulated_world.h"
+#include "long_suite.h"
 #include "plan/registry.h"
 
 namespace unisono::engine::test {
 namespace {
 
 /// More seeds in the long suite.
-int seeds(int usual) {
-  const char* scale = std::getenv("UNISONO_TEST_SCALE");
-  return usual * (scale ? std::max(1, std::atoi(scale)) : 1);
-}
+int seeds(int usual) { return usual * unisono::test::scale(); }
 
 std::string name(const plan::Algorithm& a) { return std::string(name_of(a.collective)) + " " + std::string(a.name); }
 

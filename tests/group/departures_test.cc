@@ -1,4 +1,5 @@
-/// Ranks that destroy a group while others still call on it, and those that do so in order. Ranks as threads.
+/// Ranks that destroy a group while others still call on it, and those that do so in order. Ranks
+/// as threads.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,8 @@ namespace {
 
 using GroupCall = std::function<void(Group&)>;
 
-/// What ranks 0 and 2 of three call after rank 1 has destroyed the group, or just before: they raise, while rank 1 lives on.
+/// What ranks 0 and 2 of three call after rank 1 has destroyed the group, or just before: they
+/// raise, while rank 1 lives on.
 void expect_it_is_heard(const GroupCall& call, bool of_world) {
   std::latch heard(3);
   spawn_threads(3, [&](Group world) {
@@ -109,7 +111,8 @@ TEST(Departures, InOrderAreSilent) {
       Group group = round % 2 == 0 ? world.split(0) : world.subgroup(std::vector<int>{2, 0, 1});
       const auto count = static_cast<std::size_t>(round % 3 == 0 ? 1 : round % 3 == 1 ? 3'000 : 200'000);
       std::vector<float> data(count, 1.0F);
-      // One is slower than the others, which are through and gone when it reads what they gave last.
+      // One is slower than the others, which are through and gone when it reads what they gave
+      // last.
       if (round % 5 == world.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
       switch (round % 4) {
         case 0:

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "long_suite.h"
 #include "unisono/unisono.hpp"
 
 namespace unisono {
@@ -116,7 +117,7 @@ TEST(PeerMemory, RootsInPlaceHelp) {
     for (const std::string algorithm : {"single_copy", ""})
       spawn_threads(n, [&](Group world) {
         constexpr std::int64_t kCount = 250'000;  // long enough even for two that are helped by one
-        for (int round = 0; round < 4; round++) {
+        for (int round = 0; round < (test::long_suite() ? 8 : 4); round++) {
           const int root = round % n;
           Values data = values(root, kCount);
           if (world.rank() != root) std::ranges::fill(data, -1);
@@ -147,7 +148,7 @@ TEST(PeerMemory, RootsInPlaceHelp) {
 TEST(PeerMemory, HelpThatIsTriedChangesNoResult) {
   spawn_threads(2, [](Group world) {
     constexpr std::int64_t kCount = 8192;
-    for (int round = 0; round < 250; round++) {
+    for (int round = 0; round < (test::long_suite() ? 500 : 250); round++) {
       const int root = 0;
       Values data(kCount, world.rank() == root ? round : -1);
       world.broadcast(std::span(data), root);
@@ -177,7 +178,7 @@ TEST(PeerMemory, WhatIsOfferedForNothingHarmsNobody) {
       constexpr std::int64_t kCount = 250'000;
       const Buffer shared = world.allocate(static_cast<std::size_t>(n * kCount) * sizeof(std::int64_t));
       const bool at_root = world.rank() == 0;
-      for (int round = 0; round < 20; round++) {
+      for (int round = 0; round < (test::long_suite() ? 60 : 20); round++) {
         Values own(static_cast<std::size_t>(n * kCount), -1);
         const int opens = round % (n + 2);
         const auto all = opens == n || opens == world.rank() ? shared.span<std::int64_t>() : std::span(own);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
@@ -16,6 +15,7 @@
 #endif
 
 #include "kernels/kernel_set.h"
+#include "long_suite.h"
 
 namespace unisono::kernels {
 namespace {
@@ -415,7 +415,7 @@ TEST(SetsConvert, EveryRounding) {
 /// vector set against the reference: above.)
 TEST(SetsConvert, EverySumOfTwo) {
 #ifdef __OPTIMIZE__
-  const bool every = std::getenv("UNISONO_TEST_SCALE") != nullptr;  // in the long suite
+  const bool every = test::long_suite();
   const std::size_t kAll = every ? 1 : 7, kSome = every ? 61 : 251;
 #else
   constexpr std::size_t kAll = 251, kSome = 1021;

@@ -91,9 +91,9 @@ int replace(std::byte* at, std::uint64_t bytes, const Mapping& found, bool huge)
   return error;
 }
 
-/// Map a file's pages privately over themselves. 0 or an errno. Other threads may be writing there: a
-/// store before it reaches the file, one after it a copy, and the bytes stay what they are. So the kernel
-/// is asked directly, as ThreadSanitizer takes mmap() for a store into every byte.
+/// Map a file's pages privately over themselves. 0 or an errno. Other threads may be writing there:
+/// a store before it reaches the file, one after it a copy, and the bytes stay what they are. So
+/// the kernel is asked directly, as ThreadSanitizer takes mmap() for a store into every byte.
 int map_over(std::byte* at, std::uint64_t bytes, int fd, std::uint64_t offset) noexcept {
   constexpr int kHow = MAP_PRIVATE | MAP_FIXED;
   return ::syscall(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, kHow, fd, offset) == -1 ? errno : 0;

@@ -2,7 +2,7 @@
 /// All that this process has lent, so that fork() copies it as it copies other private memory: before anything else of it runs, the child gets pages of its own
 /// with the contents at the time of the fork.
 ///
-/// This is the one exception to "no global mutable state": pthread_atfork() takes functions without an argument, and what it was given
+/// With base/fd.cc the one exception to "no global mutable state": pthread_atfork() takes functions without an argument, and what it was given
 /// once stays. It is one list for the process because fork() is one for the process.
 
 #include <atomic>
