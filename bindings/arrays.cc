@@ -1,5 +1,6 @@
 #include "arrays.h"
 
+#include <cstring>
 #include <new>
 
 namespace unisono::python {
@@ -53,13 +54,21 @@ void Array::import(nb::handle object, Access access, Elements elements, const ch
 }
 
 void Array::copy_back() const noexcept {
-  if (stage_ && written()) unpack(layout_, stage_.get());
+  if (!stage_ || !written()) return;
+  if (!is_list()) return unpack(layout_, stage_.get());
+  const std::byte* from = stage_.get();
+  for (const auto& part : parts_) {
+    if (part->bytes() != 0) std::memcpy(part->data_, from, part->bytes());
+    part->copy_back();
+    from += part->bytes();
+  }
 }
 
 void Array::release() noexcept {
   if (view_.obj != nullptr) PyBuffer_Release(&view_);
   if (drop_ != nullptr) drop_(tensor_);
   drop_ = nullptr;
+  parts_.clear();
   stage_.reset();
 }
 

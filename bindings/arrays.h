@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core.h"
 #include "element_types.h"
@@ -30,6 +31,9 @@ class Array {
   /// Take `object`. Throws InvalidArgument that names `operation` and the argument `name` and says why it cannot be
   /// used.
   void import(nb::handle object, Access access, Elements elements, const char* operation, const char* name);
+  /// Take a list of n arrays of one type as one array: their elements, one part after the other. Parts that lie side by
+  /// side in memory are used in place; others go through a stage.
+  void import_parts(nb::handle list, int n, Access access, Elements elements, const char* operation, const char* name);
   /// After the operation: bring a stage's contents back to where the caller looks. Nothing for contiguous or read
   /// arrays.
   void copy_back() const noexcept;
@@ -45,12 +49,18 @@ class Array {
   std::string type() const { return type_.empty() ? std::string(name_of(dtype_)) : type_; }
   bool staged() const noexcept { return stage_ != nullptr; }
   bool written() const noexcept { return access_ == Access::write; }
-  /// The memory of the caller's own array, stage or not.
+  /// The memory of the caller's own array, stage or not. Not of a list.
   Extent extent() const noexcept { return extent_of(layout_); }
+  bool is_list() const noexcept { return !parts_.empty(); }
+  /// Elements of each part of a list.
+  std::vector<std::int64_t> part_counts() const;
 
  private:
   bool take_buffer(nb::handle object, Elements elements, const char* operation, const char* name);
   bool take_dlpack(nb::handle given, Access access, Elements elements, const char* operation, const char* name);
+  std::size_t bytes() const noexcept { return static_cast<std::size_t>(count_ * times_) * size_of(dtype_); }
+  bool parts_adjoin() const noexcept;
+  void refuse_shared_parts(const char* operation, const char* name) const;
   void set_elements(nb::handle object, std::optional<ElementType> known, std::int64_t itemsize, const char* format,
                     Elements elements, const char* operation, const char* name);
 
@@ -65,8 +75,9 @@ class Array {
   bool without_flags_ = false;  // DLPack before 1.0, which cannot say "read-only"
   Layout layout_;
   std::unique_ptr<std::byte[]> stage_;
-  Py_buffer view_{};                        // held when view_.obj is not null
-  void (*drop_)(void*) noexcept = nullptr;  // the DLPack tensor's deleter, when one is held
+  std::vector<std::unique_ptr<Array>> parts_;  // of a list
+  Py_buffer view_{};                           // held when view_.obj is not null
+  void (*drop_)(void*) noexcept = nullptr;     // the DLPack tensor's deleter, when one is held
   void* tensor_ = nullptr;
 };
 

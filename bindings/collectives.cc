@@ -96,19 +96,21 @@ nb::object broadcast(const PyGroup& self, nb::handle x, int root, bool async_op,
 /// all_gather, and gather at its root: parts of x's size, or of `counts`, into out or into a new array that is returned
 /// as a list.
 nb::object collect(Operation& o, nb::handle x, nb::handle out, nb::handle counts) {
-  const bool uneven = !counts.is_none();
-  std::int64_t total = 0;
+  if (!out.is_none()) o.write_parts(out);
+  const auto sum = o.take_uneven(counts, o.out, "out");
+  const bool uneven = sum.has_value();
   if (uneven) {
-    total = o.take_counts(counts, "counts", o.counts);
+    if (o.call.collective == Collective::gather && counts.is_none())
+      refuse(o.name, ": the arrays of out differ in size, which the other ranks cannot know; give counts on all ranks");
     const int rank = o.group.rank();
     o.require_count(o.x, "x", o.counts[static_cast<std::size_t>(rank)],
-                    "counts[" + std::to_string(rank) + "], this rank's");
+                    counts.is_none() ? "as many as out[" + std::to_string(rank) + "], this rank's"
+                                     : "counts[" + std::to_string(rank) + "], this rank's");
   } else {
-    total = o.times_ranks(o.x.count());
     o.call.count = o.x.count();
   }
+  const std::int64_t total = uneven ? *sum : o.times_ranks(o.x.count());
   if (!out.is_none()) {
-    o.write(out);
     o.require_same_dtype();
     o.require_count(o.out, "out", total, uneven ? "the sum of counts" : "the number of ranks times the elements of x");
     return {};
@@ -164,21 +166,25 @@ nb::object scatter(const PyGroup& self, nb::handle x, nb::handle out, int root, 
     o.call.collective = Collective::scatter;
     o.call.root = root;
     o.write(out);
-    const bool uneven = !counts.is_none();
+    if (o.group.rank() == root) o.read_parts(x);
     std::int64_t total = 0;
-    if (uneven) {
-      total = o.take_counts(counts, "counts", o.counts);
+    if (!counts.is_none()) {
+      total = *o.take_uneven(counts, o.x, "x");
       const int rank = o.group.rank();
       o.require_count(o.out, "out", o.counts[static_cast<std::size_t>(rank)],
                       "counts[" + std::to_string(rank) + "], this rank's");
     } else {
       o.call.count = o.out.count();
       total = o.times_ranks(o.out.count());
+      for (const std::int64_t count : o.x.part_counts())
+        if (count != o.out.count())
+          refuse(o.name, ": an array of x has ", count, " elements and out ", o.out.count(),
+                 "; where parts differ in size, give counts on all ranks");
     }
     if (o.group.rank() == root) {
-      o.read(x);
       o.require_same_dtype();
-      o.require_count(o.x, "x", total, uneven ? "the sum of counts" : "the number of ranks times the elements of out");
+      o.require_count(o.x, "x", total,
+                      counts.is_none() ? "the number of ranks times the elements of out" : "the sum of counts");
     }
     return nb::object();
   });
@@ -200,17 +206,19 @@ nb::object reduce_scatter(const PyGroup& self, nb::handle x, nb::handle out, nb:
   return perform(self, "reduce_scatter", {async_op, timeout, algorithm}, [&](Operation& o) {
     o.call.collective = Collective::reduce_scatter;
     o.call.op = parse_op(op, o.name);
-    o.read(x);
-    const bool uneven = !counts.is_none();
-    std::int64_t own = 0;
-    if (uneven) {
-      const std::int64_t total = o.take_counts(counts, "counts", o.counts);
-      o.require_count(o.x, "x", total, "the sum of counts");
-      own = o.counts[static_cast<std::size_t>(o.group.rank())];
-    }
+    o.read_parts(x);
+    const auto total = o.take_uneven(counts, o.x, "x");
+    const bool uneven = total.has_value();
+    const auto rank = static_cast<std::size_t>(o.group.rank());
+    if (uneven) o.require_count(o.x, "x", *total, "the sum of counts");
+    const std::int64_t own = uneven ? o.counts[rank] : 0;
     nb::object result;
-    if (out.is_none())
+    if (out.is_none() && o.x.is_list()) {
+      const nb::object part = x[rank];
+      result = allocate_like(part, o.x, part.attr("shape"), o.name);
+    } else if (out.is_none()) {
       result = allocate_like(x, o.x, uneven ? nb::object(nb::make_tuple(own)) : shape_of_part(o, x), o.name);
+    }
     o.write(out.is_none() ? nb::handle(result) : out);
     o.require_same_dtype();
     if (uneven) {
@@ -223,11 +231,28 @@ nb::object reduce_scatter(const PyGroup& self, nb::handle x, nb::handle out, nb:
   });
 }
 
+/// all_to_all from a list into a list. The sizes always travel as counts: whether they are equal differs by rank.
+nb::object exchange_lists(Operation& o, nb::handle out, nb::handle counts, nb::handle output_counts) {
+  if (!counts.is_none() || !output_counts.is_none())
+    refuse(o.name, ": x is a list, whose arrays say how much goes to whom; leave counts and output_counts away");
+  o.write_parts(out);
+  if (!o.out.is_list()) refuse(o.name, ": x is a list of arrays and out is none; give lists for both");
+  o.require_same_dtype();
+  o.counts = o.x.part_counts();
+  o.output_counts = o.out.part_counts();
+  const auto me = static_cast<std::size_t>(o.group.rank());
+  if (o.counts[me] != o.output_counts[me])
+    refuse(o.name, ": x[", me, "] has ", o.counts[me], " elements and out[", me, "] ", o.output_counts[me],
+           "; what a rank sends to itself is as long as what it gets");
+  return {};
+}
+
 nb::object all_to_all(const PyGroup& self, nb::handle x, nb::handle out, nb::handle counts, nb::handle output_counts,
                       bool async_op, nb::handle timeout, nb::handle algorithm) {
   return perform(self, "all_to_all", {async_op, timeout, algorithm}, [&](Operation& o) {
     o.call.collective = Collective::all_to_all;
-    o.read(x);
+    o.read_parts(x);
+    if (o.x.is_list()) return exchange_lists(o, out, counts, output_counts);
     std::int64_t received = o.x.count();
     if (counts.is_none() != output_counts.is_none()) refuse(o.name, ": give both counts and output_counts, or neither");
     if (!counts.is_none()) {
@@ -303,27 +328,27 @@ void register_collectives(nb::class_<PyGroup>& cls) {
       "x"_a.none(), "root"_a = 0, named);
   def(cls, "all_gather", &all_gather, docs::kAllGather,
       {{"x: Array, out: None = None, *, counts: Counts = None, ", false, "list[Any]"},
-       {"x: Array, out: Array, *, counts: Counts = None, ", false, "None"},
-       {"x: Array, out: Array, *, counts: Counts = None, ", true, "Work"}},
+       {"x: Array, out: Parts, *, counts: Counts = None, ", false, "None"},
+       {"x: Array, out: Parts, *, counts: Counts = None, ", true, "Work"}},
       "x"_a.none(), "out"_a = none, named, "counts"_a = none);
   def(cls, "gather", &gather, docs::kGather,
       {{"x: Array, out: None = None, root: int = 0, *, counts: Counts = None, ", false, "list[Any] | None"},
-       {"x: Array, out: Array, root: int = 0, *, counts: Counts = None, ", false, "None"},
-       {"x: Array, out: Array | None = None, root: int = 0, *, counts: Counts = None, ", true, "Work"}},
+       {"x: Array, out: Parts, root: int = 0, *, counts: Counts = None, ", false, "None"},
+       {"x: Array, out: Parts | None = None, root: int = 0, *, counts: Counts = None, ", true, "Work"}},
       "x"_a.none(), "out"_a = none, "root"_a = 0, named, "counts"_a = none);
   def(cls, "scatter", &scatter, docs::kScatter,
-      {{"x: Array | None, out: Array, root: int = 0, *, counts: Counts = None, ", false, "None"},
-       {"x: Array | None, out: Array, root: int = 0, *, counts: Counts = None, ", true, "Work"}},
+      {{"x: Parts | None, out: Array, root: int = 0, *, counts: Counts = None, ", false, "None"},
+       {"x: Parts | None, out: Array, root: int = 0, *, counts: Counts = None, ", true, "Work"}},
       "x"_a.none(), "out"_a.none(), "root"_a = 0, named, "counts"_a = none);
   def(cls, "reduce_scatter", &reduce_scatter, docs::kReduceScatter,
-      {{"x: Array, out: None = None, op: Op = 'sum', *, counts: Counts = None, ", false, "Any"},
-       {"x: Array, out: Array, op: Op = 'sum', *, counts: Counts = None, ", false, "None"},
-       {"x: Array, out: Array, op: Op = 'sum', *, counts: Counts = None, ", true, "Work"}},
+      {{"x: Parts, out: None = None, op: Op = 'sum', *, counts: Counts = None, ", false, "Any"},
+       {"x: Parts, out: Array, op: Op = 'sum', *, counts: Counts = None, ", false, "None"},
+       {"x: Parts, out: Array, op: Op = 'sum', *, counts: Counts = None, ", true, "Work"}},
       "x"_a.none(), "out"_a = none, "op"_a = "sum", named, "counts"_a = none);
   def(cls, "all_to_all", &all_to_all, docs::kAllToAll,
-      {{"x: Array, out: None = None, *, counts: Counts = None, output_counts: Counts = None, ", false, "Any"},
-       {"x: Array, out: Array, *, counts: Counts = None, output_counts: Counts = None, ", false, "None"},
-       {"x: Array, out: Array, *, counts: Counts = None, output_counts: Counts = None, ", true, "Work"}},
+      {{"x: Parts, out: None = None, *, counts: Counts = None, output_counts: Counts = None, ", false, "Any"},
+       {"x: Parts, out: Parts, *, counts: Counts = None, output_counts: Counts = None, ", false, "None"},
+       {"x: Parts, out: Parts, *, counts: Counts = None, output_counts: Counts = None, ", true, "Work"}},
       "x"_a.none(), "out"_a = none, named, "counts"_a = none, "output_counts"_a = none);
   def(cls, "barrier", &barrier, docs::kBarrier, {{"*, ", false, "None"}, {"*, ", true, "Work"}}, named);
 }

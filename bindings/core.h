@@ -17,6 +17,7 @@ void register_config(nb::module_& m);
 void register_store(nb::module_& m);
 void register_joining(nb::module_& m);
 void register_work(nb::module_& m);
+void register_completions(nb::module_& m);
 void register_registration(nb::module_& m);
 void register_group(nb::module_& m);
 

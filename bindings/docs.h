@@ -31,28 +31,30 @@ Python objects: records, strings, dates, float8. Otherwise as all_reduce.)";
 
 inline constexpr const char* kAllGather = R"(Give every rank x of all ranks, in rank order.
 
-x: c elements on every rank; out: size * c elements, rank i's part at [i * c, (i + 1) * c). x may be this
-rank's part of out.
+x: c elements on every rank; out: size * c elements, rank i's part at [i * c, (i + 1) * c), or a list of arrays,
+one for each rank, whose sizes may differ. x may be this rank's part of out.
 counts: one for each rank, equal on all ranks, when parts differ in size: x has counts[rank] elements, out
 their sum.
 Without out: returns a list with one new array for each rank. Otherwise as all_reduce.)";
 
 inline constexpr const char* kGather = R"(Give `root` x of all ranks, in rank order.
 
-As all_gather at the root; other ranks get nothing, and their `out` is not looked at.
+As all_gather at the root; other ranks get nothing, and their `out` is not looked at. Parts differ in size only
+where counts say so.
 Without out: returns a list with one new array for each rank at the root, None elsewhere.)";
 
 inline constexpr const char* kScatter = R"(Give each rank its part of what x holds at `root`.
 
-x: size * c elements at the root, not looked at elsewhere (give None); out: c elements on every rank.
+x: size * c elements at the root, or a list of arrays, one for each rank; not looked at elsewhere (give None).
+out: c elements on every rank.
 counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank]
 elements. Otherwise as all_reduce.)";
 
 inline constexpr const char* kReduceScatter =
     R"(Combine x of all ranks element by element; each rank gets its part of the result.
 
-x: size * c elements on every rank; out: c elements, the result's [rank * c, (rank + 1) * c). out may be that
-part of x.
+x: size * c elements on every rank, or a list of arrays, one for each rank, whose sizes may differ. out: c
+elements, the result's [rank * c, (rank + 1) * c). out may be that part of x.
 counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank]
 elements.
 Without out: returns a new array: x's shape with the first dimension divided by size (with counts: counts[rank]
@@ -62,7 +64,7 @@ inline constexpr const char* kAllToAll = R"(Send each rank its part of x, and ge
 
 x: size * c elements, of which [j * c, (j + 1) * c) goes to rank j; out: as many, [j * c, (j + 1) * c) comes
 from rank j. When parts differ in size: counts[j] elements of x go to rank j, output_counts[j] of out come from
-rank j.
+rank j. Or both are lists of arrays, one for each rank, of any sizes.
 Without out: returns a new array of x's shape (with counts: one dimension). Otherwise as all_reduce.)";
 
 inline constexpr const char* kBarrier = R"(Wait until every rank has called it.

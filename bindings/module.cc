@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
   unisono::python::register_store(m);
   unisono::python::register_joining(m);
   unisono::python::register_work(m);
+  unisono::python::register_completions(m);
   unisono::python::register_registration(m);
   unisono::python::register_group(m);
 }

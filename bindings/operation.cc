@@ -3,6 +3,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "interrupt.h"
 
 namespace unisono::python {
@@ -39,6 +42,27 @@ std::int64_t Operation::take_counts(nb::handle values, const char* argument, std
   return sum;
 }
 
+std::optional<std::int64_t> Operation::take_uneven(nb::handle values, const Array& parts, const char* argument) {
+  const std::vector<std::int64_t> sizes = parts.part_counts();
+  if (!values.is_none()) {
+    const std::int64_t sum = take_counts(values, "counts", counts);
+    for (std::size_t i = 0; i < sizes.size(); i++)
+      if (sizes[i] != counts[i])
+        refuse(name, ": ", argument, "[", i, "] has ", sizes[i], " elements and counts[", i, "] is ", counts[i]);
+    return sum;
+  }
+  if (std::ranges::adjacent_find(sizes, std::ranges::not_equal_to{}) == sizes.end()) return std::nullopt;
+  counts = sizes;
+  return parts.count();
+}
+
+void Operation::take_parts(Array& array, nb::handle object, Access access, const char* argument) {
+  if (PyList_Check(object.ptr()) != 0 || PyTuple_Check(object.ptr()) != 0)
+    array.import_parts(object, ranks, access, elements(), name, argument);
+  else
+    array.import(object, access, elements(), name, argument);
+}
+
 void Operation::require_count(const Array& array, const char* argument, std::int64_t expected,
                               const std::string& why) const {
   if (array.count() != expected)
@@ -59,7 +83,9 @@ std::int64_t Operation::times_ranks(std::int64_t count) const {
 
 void Operation::bind_buffers() {
   // Memory that is copied through a stage looks apart to the library when it is not.
-  if ((x.staged() || out.staged()) && x.extent().overlaps(out.extent()))
+  // A list's stage is filled before and emptied afterwards, which keeps them apart.
+  const bool lists = x.is_list() || out.is_list();
+  if (!lists && (x.staged() || out.staged()) && x.extent().overlaps(out.extent()))
     refuse(name,
            ": x and out overlap and one of them is not contiguous; give arrays that are apart, or leave out away");
   call.dtype = x.held() ? x.dtype() : out.dtype();
@@ -81,6 +107,11 @@ void Operation::count_parts(std::int64_t times) {
   for (std::int64_t& count : output_counts) scale(count);
 }
 
+void Operation::finish() const noexcept {
+  x.copy_back();
+  out.copy_back();
+}
+
 void Operation::run() {
   try {
     const GilReleased release;
@@ -88,15 +119,14 @@ void Operation::run() {
   } catch (...) {
     rethrow();
   }
-  x.copy_back();
-  out.copy_back();
+  finish();
   check_raised("the operation was done before it could be interrupted: its result is there");
 }
 
 void Operation::require_asynchronous(bool has_result) const {
   if (has_result) refuse(name, ": async_op=True needs out: there is nowhere to return a new array");
   for (const Array* array : {&x, &out})
-    if (array->staged() && array->written())
+    if (array->staged() && array->written() && !array->is_list())
       refuse(name, ": ", array == &x ? "x" : "out",
              " is not contiguous (in C order, aligned), which async_op=True cannot write to; give a contiguous array ",
              "(numpy.ascontiguousarray, x.contiguous()), or leave async_op away");

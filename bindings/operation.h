@@ -2,6 +2,7 @@
 /// One call on its way from Python to the library: its arguments, checked, and the memory that it holds while it runs.
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "arrays.h"
@@ -21,8 +22,15 @@ struct Operation {
   void write(nb::handle object) { out.import(object, Access::write, elements(), name, "out"); }
   void in_place(nb::handle object) { x.import(object, Access::write, elements(), name, "x"); }
 
+  /// The same for what has a part for each rank: one array, or a list of arrays, one for each rank.
+  void read_parts(nb::handle object) { take_parts(x, object, Access::read, "x"); }
+  void write_parts(nb::handle object) { take_parts(out, object, Access::write, "out"); }
+
   /// Take `values` as n counts that are not negative; their sum, checked.
   std::int64_t take_counts(nb::handle values, const char* argument, std::vector<std::int64_t>& into);
+  /// Take the parts' sizes where they differ: from `values`, or from `parts` where that is a list of arrays of different
+  /// sizes. Their sum, or nothing where all are the same. Throws when both say it and differ.
+  std::optional<std::int64_t> take_uneven(nb::handle values, const Array& parts, const char* argument);
   /// Throws unless `array` has `expected` elements, saying where the number comes from.
   void require_count(const Array& array, const char* argument, std::int64_t expected, const std::string& why) const;
   /// Throws unless x and out have one type of elements.
@@ -34,11 +42,15 @@ struct Operation {
   void bind_buffers();
   /// Of what is only moved: makes the call's counts those of bytes.
   void count_parts(std::int64_t times);
-  /// Block until it is done, GIL released; then bring stages back. Throws what went wrong, or what a signal handler
+  /// Bring stages back to where the caller looks, once it is done and went well.
+  void finish() const noexcept;
+  /// Block until it is done, GIL released; then finish(). Throws what went wrong, or what a signal handler
   /// raised.
   void run();
   /// Throws when memory would have to be copied back after the operation: there is no place to do that.
   void require_asynchronous(bool has_result) const;
+
+  void take_parts(Array& array, nb::handle object, Access access, const char* argument);
 
   const Group& group;
   const char* name;

@@ -39,13 +39,19 @@ void PyWork::wait(nb::handle timeout) {
       throw;
     }
   }
-  operation_.reset();
+  settle();
   if (const auto error = work.error()) std::rethrow_exception(error);
+}
+
+/// It is done: its results go to where the caller looks, and its memory is let go.
+void PyWork::settle() noexcept {
+  if (operation_ && !work_.error()) operation_->finish();
+  operation_.reset();
 }
 
 bool PyWork::done() noexcept {
   if (!work_.done()) return false;
-  operation_.reset();
+  settle();
   return true;
 }
 
@@ -61,7 +67,8 @@ void register_work(nb::module_& m) {
   nb::class_<PyWork>(
       m, "Work",
       "An operation in flight, from async_op=True, isend or irecv. It keeps the arrays alive until it is done, also\n"
-      "when it is dropped, which does not cancel it. Do not read what it writes, nor change what it reads, before.")
+      "when it is dropped, which does not cancel it. Do not read what it writes, nor change what it reads, before.\n"
+      "A list of outputs is filled by wait(), or by done() when it returns True.")
       .def("wait", &PyWork::wait, "timeout"_a = nb::none(),
            nb::sig("def wait(self, timeout: float | datetime.timedelta | None = None) -> None"),
            "Block until it is done; Ctrl-C works. Raises what went wrong.\n\n"

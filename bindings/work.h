@@ -21,8 +21,11 @@ class PyWork {
   bool done() noexcept;
   nb::object error();
   nb::object received();
+  const Work& handle() const noexcept { return work_; }
 
  private:
+  void settle() noexcept;
+
   Work work_;
   std::unique_ptr<Operation> operation_;  // null once it is done
   std::shared_ptr<GroupState> state_;

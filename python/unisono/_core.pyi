@@ -9,7 +9,7 @@ from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 from numpy.typing import DTypeLike, NDArray
 
-from unisono._types import Array, Counts, Op, Seconds
+from unisono._types import Array, Counts, Op, Parts, Seconds
 
 T = TypeVar("T")
 __version__: str
@@ -348,6 +348,7 @@ class Work:
     """
     An operation in flight, from async_op=True, isend or irecv. It keeps the arrays alive until it is done, also
     when it is dropped, which does not cancel it. Do not read what it writes, nor change what it reads, before.
+    A list of outputs is filled by wait(), or by done() when it returns True.
     """
 
     def wait(self, timeout: float | datetime.timedelta | None = None) -> None:
@@ -369,6 +370,20 @@ class Work:
         """For irecv, after it is done: who sent, with which tag, how many bytes."""
 
     def __repr__(self) -> str: ...
+
+class Completions:
+    """Which operations are done, in the order in which they came to an end."""
+
+    def __init__(self) -> None:
+        """None yet."""
+
+    def watch(self, work: Work, token: int) -> None:
+        """
+        Let next() return `token` once `work` is done, well or not. Never blocks.
+        """
+
+    def next(self) -> int:
+        """Block until one more is done; its token. Signals do not end it."""
 
 class Registration:
     """
@@ -558,8 +573,8 @@ class Group:
         """
         Give every rank x of all ranks, in rank order.
 
-        x: c elements on every rank; out: size * c elements, rank i's part at [i * c, (i + 1) * c). x may be this
-        rank's part of out.
+        x: c elements on every rank; out: size * c elements, rank i's part at [i * c, (i + 1) * c), or a list of arrays,
+        one for each rank, whose sizes may differ. x may be this rank's part of out.
         counts: one for each rank, equal on all ranks, when parts differ in size: x has counts[rank] elements, out
         their sum.
         Without out: returns a list with one new array for each rank. Otherwise as all_reduce.
@@ -569,7 +584,7 @@ class Group:
     def all_gather(
         self,
         x: Array,
-        out: Array,
+        out: Parts,
         *,
         counts: Counts = None,
         async_op: Literal[False] = False,
@@ -580,7 +595,7 @@ class Group:
     def all_gather(
         self,
         x: Array,
-        out: Array,
+        out: Parts,
         *,
         counts: Counts = None,
         async_op: Literal[True],
@@ -602,7 +617,8 @@ class Group:
         """
         Give `root` x of all ranks, in rank order.
 
-        As all_gather at the root; other ranks get nothing, and their `out` is not looked at.
+        As all_gather at the root; other ranks get nothing, and their `out` is not looked at. Parts differ in size only
+        where counts say so.
         Without out: returns a list with one new array for each rank at the root, None elsewhere.
         """
 
@@ -610,7 +626,7 @@ class Group:
     def gather(
         self,
         x: Array,
-        out: Array,
+        out: Parts,
         root: int = 0,
         *,
         counts: Counts = None,
@@ -622,7 +638,7 @@ class Group:
     def gather(
         self,
         x: Array,
-        out: Array | None = None,
+        out: Parts | None = None,
         root: int = 0,
         *,
         counts: Counts = None,
@@ -633,7 +649,7 @@ class Group:
     @overload
     def scatter(
         self,
-        x: Array | None,
+        x: Parts | None,
         out: Array,
         root: int = 0,
         *,
@@ -645,7 +661,8 @@ class Group:
         """
         Give each rank its part of what x holds at `root`.
 
-        x: size * c elements at the root, not looked at elsewhere (give None); out: c elements on every rank.
+        x: size * c elements at the root, or a list of arrays, one for each rank; not looked at elsewhere (give None).
+        out: c elements on every rank.
         counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank]
         elements. Otherwise as all_reduce.
         """
@@ -653,7 +670,7 @@ class Group:
     @overload
     def scatter(
         self,
-        x: Array | None,
+        x: Parts | None,
         out: Array,
         root: int = 0,
         *,
@@ -665,7 +682,7 @@ class Group:
     @overload
     def reduce_scatter(
         self,
-        x: Array,
+        x: Parts,
         out: None = None,
         op: Op = "sum",
         *,
@@ -677,8 +694,8 @@ class Group:
         """
         Combine x of all ranks element by element; each rank gets its part of the result.
 
-        x: size * c elements on every rank; out: c elements, the result's [rank * c, (rank + 1) * c). out may be that
-        part of x.
+        x: size * c elements on every rank, or a list of arrays, one for each rank, whose sizes may differ. out: c
+        elements, the result's [rank * c, (rank + 1) * c). out may be that part of x.
         counts: one for each rank, equal on all ranks, when parts differ in size: x has their sum, out counts[rank]
         elements.
         Without out: returns a new array: x's shape with the first dimension divided by size (with counts: counts[rank]
@@ -688,7 +705,7 @@ class Group:
     @overload
     def reduce_scatter(
         self,
-        x: Array,
+        x: Parts,
         out: Array,
         op: Op = "sum",
         *,
@@ -700,7 +717,7 @@ class Group:
     @overload
     def reduce_scatter(
         self,
-        x: Array,
+        x: Parts,
         out: Array,
         op: Op = "sum",
         *,
@@ -712,7 +729,7 @@ class Group:
     @overload
     def all_to_all(
         self,
-        x: Array,
+        x: Parts,
         out: None = None,
         *,
         counts: Counts = None,
@@ -726,15 +743,15 @@ class Group:
 
         x: size * c elements, of which [j * c, (j + 1) * c) goes to rank j; out: as many, [j * c, (j + 1) * c) comes
         from rank j. When parts differ in size: counts[j] elements of x go to rank j, output_counts[j] of out come from
-        rank j.
+        rank j. Or both are lists of arrays, one for each rank, of any sizes.
         Without out: returns a new array of x's shape (with counts: one dimension). Otherwise as all_reduce.
         """
 
     @overload
     def all_to_all(
         self,
-        x: Array,
-        out: Array,
+        x: Parts,
+        out: Parts,
         *,
         counts: Counts = None,
         output_counts: Counts = None,
@@ -745,8 +762,8 @@ class Group:
     @overload
     def all_to_all(
         self,
-        x: Array,
-        out: Array,
+        x: Parts,
+        out: Parts,
         *,
         counts: Counts = None,
         output_counts: Counts = None,

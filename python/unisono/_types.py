@@ -22,6 +22,9 @@ class SupportsDLPack(Protocol):
 Array: TypeAlias = "Buffer | SupportsDLPack"
 """Memory of numbers: a NumPy array, a torch CPU tensor, memoryview, array.array, bytearray."""
 
+Parts: TypeAlias = "Array | Sequence[Array]"
+"""A part for each rank: one array that has them one after the other, or a list of arrays."""
+
 Op: TypeAlias = "ReduceOp | str"
 """How elements are combined: a ReduceOp, or its name."""
 

@@ -82,12 +82,17 @@ def init(
 
 
 def _leave() -> None:
+    if _world is not None:
+        leave(_world)
+
+
+def leave(world: _core.Group) -> None:
     """Say goodbye; or, when an uncaught exception ends the program, tell the other ranks rather than let them wait."""
-    if _world is None or _world.destroyed or not _world.made_here:  # a forked child leaves its parent's world alone
+    if world.destroyed or not world.made_here:  # a forked child leaves its parent's world alone
         return
     # Set by the interpreter when it prints an uncaught exception; a person at a prompt has seen and survived it.
     error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
     with contextlib.suppress(Error):
         if error is not None:
-            _world.abort(f"rank {_world.rank} ended with {type(error).__name__}: {error}")
-        _world.destroy()
+            world.abort(f"rank {world.rank} ended with {type(error).__name__}: {error}")
+        world.destroy()

@@ -19,8 +19,8 @@ __all__ = [
 ]
 
 
-class Error(Exception):
-    """Base of all that the library raises."""
+class Error(RuntimeError):
+    """Base of all that the library raises. A RuntimeError, as torch.distributed's are."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep the fields when an error travels between processes."""
