@@ -207,11 +207,13 @@ Backend::WorkPtr Backend::gather_single(at::Tensor& output, at::Tensor& input, c
   o.read(packed(input));
   o.outcome.tensors.push_back({output});
   if (opts.rootRank == rank_) {
-    check_same_type(output, input, o.title);
-    check_writable(output, o.title);
-    TORCH_CHECK(output.numel() == input.numel() * size_, o.title, ": the output has ", output.numel(),
-                " elements and the input ", input.numel(), "; the output must have ", size_,
-                " times as many, a part from each rank. Nothing was sent");
+    at_root(o.title, [&] {
+      check_same_type(output, input, o.title);
+      check_writable(output, o.title);
+      TORCH_CHECK(output.numel() == input.numel() * size_, o.title, ": the output has ", output.numel(),
+                  " elements and the input ", input.numel(), "; the output must have ", size_,
+                  " times as many, a part from each rank. Nothing was sent");
+    });
     o.write(output);
   }
   return launch(std::move(o), opts.asyncOp, opts.timeout);

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <vector>
 
+#include "group/calls_on_memory.h"
 #include "unisono/unisono.hpp"
 
 namespace unisono {
@@ -60,6 +62,7 @@ TEST_P(Collectives, AverageOfIntegersTruncatesTheWholeSum) {
     const auto average_of = [&]<class T>(T) {
       const T n = static_cast<T>(world.size());
       for (const std::int64_t count : {1, 7, 5000, 200000}) {
+        if (test::kSanitized && count > 5000 && world.size() > 2) continue;
         const auto size = static_cast<std::size_t>(count);
         std::vector<T> x(size), all(size * static_cast<std::size_t>(world.size())), part(size), root(size);
         T sum = 0;
@@ -70,12 +73,10 @@ TEST_P(Collectives, AverageOfIntegersTruncatesTheWholeSum) {
         world.reduce(std::span<const T>(x), std::span(root), world.size() - 1, ReduceOp::avg);
         world.reduce_scatter(std::span<const T>(all), std::span(part), ReduceOp::avg);
         world.all_reduce(std::span(x), ReduceOp::avg);
-        for (std::size_t i = 0; i < size; i++) {
-          ASSERT_EQ(+x[i], +expected);
-          ASSERT_EQ(+part[i], +expected);
-          if (world.rank() == world.size() - 1) {
-            ASSERT_EQ(+root[i], +expected);
-          }
+        ASSERT_EQ(std::ranges::count(x, expected), count) << +expected << " " << +x.front();
+        ASSERT_EQ(std::ranges::count(part, expected), count) << +expected << " " << +part.front();
+        if (world.rank() == world.size() - 1) {
+          ASSERT_EQ(std::ranges::count(root, expected), count) << +expected << " " << +root.front();
         }
       }
     };

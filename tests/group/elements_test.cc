@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "group/calls_on_memory.h"
 #include "unisono/unisono.hpp"
 
 namespace unisono {
@@ -35,6 +36,7 @@ template <class T>
 void expect_complex_reductions(const Group& world) {
   const int n = world.size();
   for (const std::size_t count : kLengths) {
+    if (test::kSanitized && count > 50'000 && n > 2) continue;
     std::vector<std::complex<T>> x(count), sum(count), mean(count), product(count, 1);
     for (std::size_t i = 0; i < count; i++) {
       x[i] = number<T>(world.rank(), i);
@@ -182,8 +184,10 @@ TEST(Elements, GatheredFromAnotherPlaceOfTheOutput) {
               world.start(call).wait();
             else
               world.run(call);
+            int wrong = 0;
             for (int i = 0; i < n * count; i++)
-              ASSERT_EQ(out[static_cast<std::size_t>(i)], i / count * 1000000 + i % count) << count << " " << shift;
+              wrong += out[static_cast<std::size_t>(i)] != i / count * 1000000 + i % count;
+            ASSERT_EQ(wrong, 0) << count << " " << shift;
           }
     });
 }

@@ -125,8 +125,9 @@ def test_what_ran_is_shown_not_what_the_table_says(tmp_path: Path) -> None:
         assert "# 16777216 in: " in done.stdout
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
-@pytest.mark.parametrize("name", ["send_recv", "send", "recv"])
+@pytest.mark.parametrize(
+    ("name", "transport"), [("send_recv", "shm"), ("send_recv", "tcp"), ("send", "shm"), ("recv", "tcp")]
+)
 def test_messages_there_and_back_and_in_a_stream(name: str, transport: str, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     options = ("--sizes", "0,8,20K,3M", "--check", "--transport", transport, "--json", file, *BRIEF)

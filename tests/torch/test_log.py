@@ -13,8 +13,15 @@ from program_run import TORCHRUN, start, unisono_run  # noqa: E402
 SETTINGS = {"UNISONO_LOG": "info", "UNISONO_TUNING": "off", "UNISONO_SHARE_MEMORY": "0", "UNISONO_PEER_MEMORY": "0"}
 
 
-@pytest.mark.parametrize("backend", ["compiled", "python"])
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize(
+    ("transport", "backend"),
+    [
+        ("shm", "python"),
+        ("tcp", "compiled"),
+        pytest.param("shm", "compiled", marks=pytest.mark.long),
+        pytest.param("tcp", "python", marks=pytest.mark.long),
+    ],
+)
 def test_each_kind_of_call_once(transport: str, backend: str) -> None:
     env = {**SETTINGS, "UNISONO_TRANSPORT": transport, "UNISONO_TORCH_BACKEND": backend}
     launcher = TORCHRUN if transport == "tcp" else unisono_run()

@@ -156,8 +156,9 @@ class Movements(Calls):
         check_dense(input, title)
         root = int(opts.rootRank)
         if root == self._rank:
-            self._check_times(input, output, title, "output", "input")
-            check_writable(output, title)
+            with self._at_root(title):
+                self._check_times(input, output, title, "output", "input")
+                check_writable(output, title)
         return self._gather([output] if root == self._rank else [], input, root, opts, title, [output])
 
     gather_into_tensor = gather_single
