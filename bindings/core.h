@@ -20,6 +20,7 @@ void register_work(nb::module_& m);
 void register_completions(nb::module_& m);
 void register_registration(nb::module_& m);
 void register_group(nb::module_& m);
+void register_objects(nb::module_& m);
 
 /// The ReduceOp that `op` is, or names ("sum"). Throws InvalidArgument that lists the names.
 ReduceOp parse_op(nb::handle op, const char* operation);

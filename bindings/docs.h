@@ -147,4 +147,35 @@ Not a collective: any rank at any time.
 Raises InvalidArgument for other kinds of memory (mapped files, shared or read-only memory, what is registered
 already), SystemError when there is no more shared memory.)";
 
+inline constexpr const char* kBroadcastObject = R"(Give every rank the object that `root` has; returns it.
+
+Objects are None, bool, int, float, complex, str, bytes, list, tuple, dict, NumPy arrays and scalars, torch CPU
+tensors. Others need pickle=True on all ranks: unpickling runs what the sender chose. UNISONO_PICKLE=0
+forbids it.
+Blocks until it is there. Raises InvalidArgument on all ranks for an object that cannot be sent; otherwise as
+all_reduce.)";
+
+inline constexpr const char* kAllGatherObject = R"(Give every rank the objects of all ranks: a list, in rank order.
+
+As broadcast_object.)";
+
+inline constexpr const char* kGatherObject =
+    R"(Give `root` the objects of all ranks: a list, in rank order; None elsewhere.
+
+As broadcast_object.)";
+
+inline constexpr const char* kScatterObject = R"(Give rank i the i-th of the objects that `root` has; returns it.
+
+objects: a list with one for each rank, looked at on the root only. As broadcast_object.)";
+
+inline constexpr const char* kSendObject = R"(Send an object to rank `dst`; blocks until it is on its way.
+
+As broadcast_object, but what cannot be sent is refused here, and nothing is sent.)";
+
+inline constexpr const char* kRecvObject =
+    R"(Receive an object that send_object sent; returns it and the rank that sent it.
+
+src: ANY_RANK, the default, or a rank. One thread at a time may receive objects with one tag. As
+broadcast_object.)";
+
 }  // namespace unisono::python::docs

@@ -48,5 +48,6 @@ class PyGroup {
 
 void register_collectives(nb::class_<PyGroup>& cls);
 void register_point_to_point(nb::class_<PyGroup>& cls);
+void register_object_collectives(nb::class_<PyGroup>& cls);
 
 }  // namespace unisono::python

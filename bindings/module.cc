@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
   unisono::python::register_completions(m);
   unisono::python::register_registration(m);
   unisono::python::register_group(m);
+  unisono::python::register_objects(m);
 }
 
 #undef PyInit__core

@@ -96,6 +96,17 @@ void register_store(nb::module_& m) {
   m.def("make_memory_store", &make_memory_store, "A store inside this process, for ranks that are threads.");
   m.def("make_file_store", &make_file_store, "path"_a,
         "A store in a file that all ranks can reach (also over NFS); `path` is created when absent.");
+  m.def(
+      "make_tcp_store",
+      [](const std::string& address, bool serve, nb::handle timeout) {
+        const auto limit = parse_timeout(timeout, "make_tcp_store");
+        return run_interruptibly(
+            [=] { return make_tcp_store(address, serve, limit.value_or(std::chrono::minutes(5))); });
+      },
+      "address"_a, nb::kw_only(), "serve"_a, "timeout"_a = 300.0,
+      nb::sig("def make_tcp_store(address: str, *, serve: bool, timeout: float | datetime.timedelta = 300.0) -> Store"),
+      "A store at HOST:PORT, which one process serves and others connect to; at a loopback address for this user's\n"
+      "processes alone, between hosts with the job's secret. It serves as long as the store lives.");
   m.def("make_prefix_store", &make_prefix_store, "prefix"_a, "inner"_a, "All keys of `inner` under `prefix` + \"/\".");
 }
 

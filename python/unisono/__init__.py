@@ -27,6 +27,7 @@ from unisono._core import (
     make_file_store,
     make_memory_store,
     make_prefix_store,
+    make_tcp_store,
     spawn_threads,
 )
 from unisono._world import init
@@ -64,5 +65,6 @@ __all__ = [
     "make_file_store",
     "make_memory_store",
     "make_prefix_store",
+    "make_tcp_store",
     "spawn_threads",
 ]

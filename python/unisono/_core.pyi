@@ -304,6 +304,12 @@ def make_file_store(path: str) -> Store:
     A store in a file that all ranks can reach (also over NFS); `path` is created when absent.
     """
 
+def make_tcp_store(address: str, *, serve: bool, timeout: float | datetime.timedelta = 300.0) -> Store:
+    """
+    A store at HOST:PORT, which one process serves and others connect to; at a loopback address for this user's
+    processes alone, between hosts with the job's secret. It serves as long as the store lives.
+    """
+
 def make_prefix_store(prefix: str, inner: Store) -> Store:
     """All keys of `inner` under `prefix` + "/"."""
 
@@ -811,6 +817,59 @@ class Group:
         As recv, but returns a Work at once; Work.received() says who sent. x must be contiguous.
         """
 
+    def broadcast_object(self, obj: Any = None, root: int = 0, *, pickle: bool = False, timeout: Seconds = None) -> Any:
+        """
+        Give every rank the object that `root` has; returns it.
+
+        Objects are None, bool, int, float, complex, str, bytes, list, tuple, dict, NumPy arrays and scalars, torch CPU
+        tensors. Others need pickle=True on all ranks: unpickling runs what the sender chose. UNISONO_PICKLE=0
+        forbids it.
+        Blocks until it is there. Raises InvalidArgument on all ranks for an object that cannot be sent; otherwise as
+        all_reduce.
+        """
+
+    def all_gather_object(self, obj: Any, *, pickle: bool = False, timeout: Seconds = None) -> list[Any]:
+        """
+        Give every rank the objects of all ranks: a list, in rank order.
+
+        As broadcast_object.
+        """
+
+    def gather_object(
+        self, obj: Any, root: int = 0, *, pickle: bool = False, timeout: Seconds = None
+    ) -> list[Any] | None:
+        """
+        Give `root` the objects of all ranks: a list, in rank order; None elsewhere.
+
+        As broadcast_object.
+        """
+
+    def scatter_object(
+        self, objects: Sequence[Any] | None = None, root: int = 0, *, pickle: bool = False, timeout: Seconds = None
+    ) -> Any:
+        """
+        Give rank i the i-th of the objects that `root` has; returns it.
+
+        objects: a list with one for each rank, looked at on the root only. As broadcast_object.
+        """
+
+    def send_object(self, obj: Any, dst: int, tag: int = 0, *, pickle: bool = False, timeout: Seconds = None) -> None:
+        """
+        Send an object to rank `dst`; blocks until it is on its way.
+
+        As broadcast_object, but what cannot be sent is refused here, and nothing is sent.
+        """
+
+    def recv_object(
+        self, src: int = ANY_RANK, tag: int = 0, *, pickle: bool = False, timeout: Seconds = None
+    ) -> tuple[Any, int]:
+        """
+        Receive an object that send_object sent; returns it and the rank that sent it.
+
+        src: ANY_RANK, the default, or a rank. One thread at a time may receive objects with one tag. As
+        broadcast_object.
+        """
+
     def empty(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = "float32") -> NDArray[Any]:
         """
         Return a new NumPy array in memory that the other ranks on this host can reach.
@@ -894,4 +953,12 @@ def spawn_threads(size: int, fn: Callable[[Group], T], config: Config | None = N
     Ranks as threads of this process: calls fn(group) on `size` threads and returns what each returned, in rank order.
 
     Blocks until all have returned; raises the first exception. For tests, studies and notebooks.
+    """
+
+def encode_object(obj: Any, *, pickle: bool = False) -> bytes:
+    """An object as the bytes that Group.broadcast_object and its kind send."""
+
+def decode_object(data: bytes, *, pickle: bool = False) -> Any:
+    """
+    The object again. Raises InvalidArgument for bytes that are damaged, or pickled without pickle=True.
     """

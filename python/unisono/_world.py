@@ -45,9 +45,9 @@ def init(
     port in use, an unreachable address), AuthenticationError.
     """
     global _world
-    if _world is not None and _world.made_here and not _world.destroyed:
+    if (known := joined()) is not None:
         raise InvalidArgument(
-            f"init: this process has joined a world already ({_world!r}); use that Group, or destroy() it first"
+            f"init: this process has joined a world already ({known!r}); use that Group, or destroy() it first"
         )
     if (rank is None) != (size is None):
         given, absent = ("rank", "size") if size is None else ("size", "rank")
@@ -79,6 +79,11 @@ def init(
         atexit.register(_leave)
     _world = world
     return world
+
+
+def joined() -> _core.Group | None:
+    """The world that init() returned, until it is destroyed; None in a forked child."""
+    return _world if _world is not None and _world.made_here and not _world.destroyed else None
 
 
 def _leave() -> None:

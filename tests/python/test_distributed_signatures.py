@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
+import re
 from typing import Any
 
 import pytest
@@ -29,24 +31,8 @@ ABSENT = {
     "ReduceScatterOptions": NOT_HERE,
     "ScatterOptions": NOT_HERE,
     "get_debug_level": "torch's own diagnosis; unisono's is UNISONO_LOG",
-    "get_default_backend_for_device": "one back end, one kind of memory",
-    "is_backend_available": "one back end",
-    "is_gloo_available": "one back end",
-    "is_mpi_available": "one back end",
-    "is_nccl_available": "one back end",
-    "is_ucc_available": "one back end",
-    "is_xccl_available": "one back end",
     "record_comm": "torch's own profiler",
     "shrink_group": "of NCCL alone; make a new group of the ranks that are left",
-    "supports_complex": "every operation says itself what it takes",
-}
-LATER = {
-    "all_gather_object",
-    "broadcast_object_list",
-    "gather_object",
-    "recv_object_list",
-    "scatter_object_list",
-    "send_object_list",
 }
 # Arguments that only torch has.
 ARGUMENTS = {("init_process_group", "_ranks"): "private"}
@@ -77,7 +63,7 @@ def test_signature(name: str) -> None:
 
 def test_names() -> None:
     public = set(theirs.distributed_c10d.__all__)
-    assert public - set(dist.__all__) - set(ABSENT) - LATER == set()
+    assert public - set(dist.__all__) - set(ABSENT) == set()
     assert set(ABSENT) & set(dist.__all__) == set()
     beyond = {name for name in dist.__all__ if not hasattr(theirs, name)}
     assert beyond == {"Future"}, "torch has that as torch.futures.Future"
@@ -103,6 +89,19 @@ METHODS = {
 def test_methods(kind: str) -> None:
     missing = [name for name in METHODS[kind] if not hasattr(getattr(dist, kind), name)]
     assert missing == []
+
+
+CONSTRUCTORS = ["TCPStore", "FileStore", "HashStore", "PrefixStore"]
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_constructors_of_stores(name: str) -> None:
+    # torch has these from C++: their signatures stand in the first line of the docstring.
+    line = str(getattr(theirs, name).__init__.__doc__).splitlines()[0]
+    ours = inspect.signature(getattr(dist, name)).parameters
+    assert re.findall(r"(\w+): ", line)[1:] == list(ours)
+    for key, value in re.findall(r"(\w+): [^=,]* = (datetime\.timedelta\(seconds=\d+\)|[\w-]+)", line):
+        assert ours[key].default == eval(value, {"datetime": datetime}), key
 
 
 def test_errors() -> None:

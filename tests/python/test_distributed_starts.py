@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,22 @@ def test_torch_multiprocessing_spawn(tmp_path: Path) -> None:
     run(tmp_path, [sys.executable], spawn="torch", times=1, env=address(), world_size=2)
 
 
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "distributed.md"
+
+
+def test_the_programs_of_the_page(tmp_path: Path) -> None:
+    programs = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+    outputs = []
+    for program in programs:
+        (tmp_path / "program.py").write_text(program)
+        command = [unisono_command(), "run", "-n", "2", "--", sys.executable, str(tmp_path / "program.py")]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment({}), timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        outputs.append(done.stdout)
+    assert len(programs) == 2
+    assert "[1] 1 1.0" in outputs[0] and "0.1 1 0.5" in outputs[1], outputs
+
+
 WRONG = """
 import unisono.distributed as dist
 try:
@@ -151,7 +168,11 @@ from datetime import timedelta
 import numpy as np
 import unisono.distributed as dist
 rank, path = int(sys.argv[1]), sys.argv[2]
-store = dist.FileStore(path, 2)
+if path.isdigit():
+    store = dist.TCPStore("localhost", int(path), 2, rank == 0, timedelta(seconds=60))
+    assert store.port == int(path) and store.host == "localhost"
+else:
+    store = dist.FileStore(path, 2)
 for _ in range(2):
     prefix = dist.PrefixStore("one", store)
     dist.init_process_group(store=prefix, rank=rank, world_size=2, timeout=timedelta(seconds=60))
@@ -162,6 +183,15 @@ for _ in range(2):
 store.set("text", "value")
 assert store.get("text") == b"value"
 assert store.add("count", rank + 1) in (1, 2, 3)
+# Both at once: nothing is lost, nothing comes twice.
+for i in range(20):
+    store.append("both", "x")
+    store.queue_push("shared", f"{rank}.{i}")
+mine = [store.queue_pop("shared") for _ in range(20)]
+store.set(f"popped{rank}", b" ".join(mine))
+popped = store.get(f"popped{1 - rank}").split() + mine
+assert sorted(popped) == sorted(f"{r}.{i}".encode() for r in (0, 1) for i in range(20)), popped
+assert store.get("both") == b"x" * 40
 store.wait(["count"], timedelta(seconds=10))
 if rank == 0:
     assert store.compare_set("new", "", "first") == b"first"
@@ -173,6 +203,13 @@ if rank == 0:
     assert store.multi_get(["log", "new"]) == [b"ab", b"third"]
     store.multi_set(["m", "n"], ["1", b"2"])
     assert store.delete_key("m") and not store.delete_key("m") and store.check(["n"])
+    store.queue_push("q", "1")
+    store.queue_push("q", b"2")
+    assert store.queue_len("q") == 2 and store.queue_pop("q") == b"1" and store.queue_pop("q", False) == b"2"
+    try:
+        store.queue_pop("q", False)
+    except dist.QueueEmptyError:
+        pass
     store.set_timeout(timedelta(milliseconds=50))
     try:
         store.get("never")
@@ -188,10 +225,12 @@ print("fine")
 """
 
 
-def test_stores(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["file", "tcp"])
+def test_stores(tmp_path: Path, kind: str) -> None:
+    place = str(tmp_path / "store") if kind == "file" else str(free_port())
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", STORES, str(rank), str(tmp_path / "store")],
+            [sys.executable, "-c", STORES, str(rank), place],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

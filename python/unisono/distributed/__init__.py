@@ -12,6 +12,16 @@ Names, arguments, defaults and results are torch.distributed's; docs/distributed
 
 from __future__ import annotations
 
+from unisono.distributed._availability import (
+    get_default_backend_for_device,
+    is_backend_available,
+    is_gloo_available,
+    is_mpi_available,
+    is_nccl_available,
+    is_ucc_available,
+    is_xccl_available,
+    supports_complex,
+)
 from unisono.distributed._barriers import monitored_barrier
 from unisono.distributed._collectives import (
     all_gather,
@@ -42,8 +52,16 @@ from unisono.distributed._group import (
     get_world_size,
     group,
 )
+from unisono.distributed._objects import (
+    all_gather_object,
+    broadcast_object_list,
+    gather_object,
+    recv_object_list,
+    scatter_object_list,
+    send_object_list,
+)
 from unisono.distributed._p2p import P2POp, batch_isend_irecv, irecv, isend, recv, send
-from unisono.distributed._stores import FileStore, HashStore, PrefixStore, Store
+from unisono.distributed._stores import FileStore, HashStore, PrefixStore, QueueEmptyError, Store, TCPStore
 from unisono.distributed._subgroups import new_group, new_subgroups, new_subgroups_by_enumeration, split_group
 from unisono.distributed._types import Backend, ReduceOp
 from unisono.distributed._work import Future, Work
@@ -78,12 +96,15 @@ __all__ = [
     "P2POp",
     "PrefixStore",
     "ProcessGroup",
+    "QueueEmptyError",
     "ReduceOp",
     "Store",
+    "TCPStore",
     "Work",
     "all_gather",
     "all_gather_coalesced",
     "all_gather_into_tensor",
+    "all_gather_object",
     "all_gather_single",
     "all_reduce",
     "all_reduce_coalesced",
@@ -92,11 +113,14 @@ __all__ = [
     "barrier",
     "batch_isend_irecv",
     "broadcast",
+    "broadcast_object_list",
     "default_pg_timeout",
     "destroy_process_group",
     "gather",
+    "gather_object",
     "get_backend",
     "get_backend_config",
+    "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",
@@ -108,20 +132,30 @@ __all__ = [
     "init_process_group",
     "irecv",
     "is_available",
+    "is_backend_available",
+    "is_gloo_available",
     "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
     "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
     "isend",
     "monitored_barrier",
     "new_group",
     "new_subgroups",
     "new_subgroups_by_enumeration",
     "recv",
+    "recv_object_list",
     "reduce",
     "reduce_op",
     "reduce_scatter",
     "reduce_scatter_single",
     "reduce_scatter_tensor",
     "scatter",
+    "scatter_object_list",
     "send",
+    "send_object_list",
     "split_group",
+    "supports_complex",
 ]

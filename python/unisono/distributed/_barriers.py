@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 
+from unisono import _core
 from unisono.distributed._group import AnyGroup, ProcessGroup, member_of, seconds_of
 from unisono.errors import Error, Timeout
 
@@ -22,7 +23,7 @@ def monitored_barrier(group: AnyGroup = None, timeout: timedelta | None = None, 
         return
     limit = seconds_of(timeout, "monitored_barrier")
     if limit is None:
-        limit = chosen.timeout if chosen.timeout is not None else chosen.world_timeout
+        limit = chosen.timeout if chosen.timeout is not None else _core.settings_from_env().timeout
     tag = _TAGS + chosen.barriers
     chosen.barriers += 1
     if chosen.rank() == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from unisono import _core
 from unisono.distributed._group import AnyGroup, ProcessGroup, group_rank, member_of, root_of, seconds_of
@@ -12,8 +12,11 @@ from unisono.distributed._types import ReduceOp, Tensor, core_op
 from unisono.distributed._work import Future, Work
 from unisono.errors import InvalidArgument
 
+Handle: TypeAlias = Any
+"""A Work with async_op=True (of the coalesced ones a Future), otherwise None."""
 
-def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: AnyGroup = None, async_op: bool = False) -> Work | None:
+
+def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: AnyGroup = None, async_op: bool = False) -> Handle:
     """Combine `tensor` of all ranks element by element, in place; every rank gets the result, by default the sum."""
     chosen = member_of(group, "all_reduce")
     if chosen is None:
@@ -29,7 +32,7 @@ def reduce(
     group: AnyGroup = None,
     async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | None:
+) -> Handle:
     """Combine `tensor` of all ranks; only `dst` gets the result, in place. The others' tensors are never written."""
     chosen = member_of(group, "reduce")
     if chosen is None:
@@ -45,7 +48,7 @@ def broadcast(
     group: AnyGroup = None,
     async_op: bool = False,
     group_src: int | None = None,
-) -> Work | None:
+) -> Handle:
     """Give every rank what `tensor` holds at `src`."""
     chosen = member_of(group, "broadcast")
     if chosen is None:
@@ -54,9 +57,7 @@ def broadcast(
     return _perform(chosen, chosen.core.broadcast, tensor, root, results=[tensor], async_op=async_op)
 
 
-def all_gather(
-    tensor_list: Sequence[Tensor], tensor: Tensor, group: AnyGroup = None, async_op: bool = False
-) -> Work | None:
+def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: AnyGroup = None, async_op: bool = False) -> Handle:
     """Give every rank `tensor` of all ranks: tensor_list[i] is rank i's. Sizes may differ by rank."""
     chosen = member_of(group, "all_gather")
     if chosen is None:
@@ -67,7 +68,7 @@ def all_gather(
 
 def all_gather_single(
     output_tensor: Tensor, input_tensor: Tensor, group: AnyGroup = None, async_op: bool = False
-) -> Work | None:
+) -> Handle:
     """Give every rank `input_tensor` of all ranks, one behind the other in `output_tensor`."""
     chosen = member_of(group, "all_gather_single")
     if chosen is None:
@@ -87,7 +88,7 @@ def gather(
     group: AnyGroup = None,
     async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | None:
+) -> Handle:
     """Give `dst` (rank 0 by default) `tensor` of all ranks: gather_list[i] is rank i's. Only there a list is given."""
     chosen = member_of(group, "gather")
     if chosen is None:
@@ -119,7 +120,7 @@ def scatter(
     group: AnyGroup = None,
     async_op: bool = False,
     group_src: int | None = None,
-) -> Work | None:
+) -> Handle:
     """Give rank i scatter_list[i] of `src` (rank 0 by default), in `tensor`. Only there a list is given."""
     chosen = member_of(group, "scatter")
     if chosen is None:
@@ -142,7 +143,7 @@ def reduce_scatter(
     op: Any = ReduceOp.SUM,
     group: AnyGroup = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Handle:
     """Combine input_list of all ranks; rank i gets input_list[i] combined, in `output`. Sizes may differ."""
     chosen = member_of(group, "reduce_scatter")
     if chosen is None:
@@ -154,7 +155,7 @@ def reduce_scatter(
 
 def reduce_scatter_single(
     output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: AnyGroup = None, async_op: bool = False
-) -> Work | None:
+) -> Handle:
     """Combine `input` of all ranks; rank i gets the i-th part of the result, in `output`."""
     chosen = member_of(group, "reduce_scatter_single")
     if chosen is None:
@@ -171,7 +172,7 @@ def all_to_all(
     input_tensor_list: Sequence[Tensor],
     group: AnyGroup = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Handle:
     """Send input_tensor_list[i] to rank i, and get output_tensor_list[i] from it. Sizes may differ."""
     chosen = member_of(group, "all_to_all")
     if chosen is None:
@@ -188,7 +189,7 @@ def all_to_all_single(
     input_split_sizes: Sequence[int] | None = None,
     group: AnyGroup = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Handle:
     """Send rank i its rows of `input`, and get its rows of `output` from it.
 
     Split sizes count rows of dimension 0, one for each rank; without them the rows are shared equally. All ranks give
@@ -215,7 +216,7 @@ def all_to_all_single(
 
 def all_reduce_coalesced(
     tensors: Sequence[Tensor], op: Any = ReduceOp.SUM, group: AnyGroup = None, async_op: bool = False
-) -> Future | None:
+) -> Handle:
     """As all_reduce on each of several tensors, begun together. With async_op=True returns a Future."""
     chosen = member_of(group, "all_reduce_coalesced")
     if chosen is None:
@@ -237,7 +238,7 @@ def all_gather_coalesced(
     input_tensor_list: Sequence[Tensor],
     group: AnyGroup = None,
     async_op: bool = False,
-) -> Future | None:
+) -> Handle:
     """Gather several tensors: output_tensor_lists[r][i] is rank r's input_tensor_list[i]. As all_reduce_coalesced."""
     chosen = member_of(group, "all_gather_coalesced")
     if chosen is None:
@@ -257,7 +258,7 @@ def all_gather_coalesced(
 
 def barrier(
     group: AnyGroup = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
-) -> Work | None:
+) -> Handle:
     """Wait until every rank has called it, and all collectives before it are done."""
     chosen = member_of(group, "barrier")
     if chosen is None:

@@ -22,9 +22,7 @@ class ProcessGroup:
         self.places = {rank: place for place, rank in enumerate(self.ranks)}
         """The rank in the group of each global one."""
         self.timeout = timeout
-        """Seconds, of each operation; None: the world's."""
-        self.world_timeout = 1800.0
-        """Seconds, of each operation of the world."""
+        """Seconds, of each operation; None: UNISONO_TIMEOUT."""
         self.group_desc = desc
         """What new_group() was given."""
         self.bound_device_id = None

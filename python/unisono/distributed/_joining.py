@@ -6,7 +6,7 @@ import os
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from unisono import _core
+from unisono import _core, _world
 from unisono.distributed._stores import core_store
 from unisono.errors import InvalidArgument
 
@@ -25,7 +25,20 @@ def join(init_method: str | None, store: Any, rank: int, size: int, timeout: flo
     method, rank, size = _read_query(init_method or "env://", rank, size)
     settings = _settings_for(method, rank, size)
     _set_timeouts(settings, timeout)
-    return _core.init(settings)
+    return _core.init(settings) if method != "env://" else _the_one_world(settings)
+
+
+def _the_one_world(settings: _core.Config) -> _core.Group:
+    """The world of unisono.init(), which may be there already."""
+    known = _world.joined()
+    if known is None:
+        return _world.init(config=settings)
+    if (known.rank, known.size) != (settings.rank, settings.size):
+        raise InvalidArgument(
+            f"init_process_group: this process is to be rank {settings.rank} of {settings.size}, and has joined "
+            f"{known!r} by unisono.init(); destroy() that first"
+        )
+    return known
 
 
 def _read_query(method: str, rank: int, size: int) -> tuple[str, int, int]:

@@ -22,7 +22,7 @@ def send(
     """
     chosen = member_of(group, "send")
     if chosen is not None:
-        chosen.core.send(tensor, _peer(chosen, dst, group_dst, "destination", "send"), tag, timeout=chosen.timeout)
+        chosen.core.send(tensor, peer_of(chosen, dst, group_dst, "destination", "send"), tag, timeout=chosen.timeout)
 
 
 def isend(
@@ -32,7 +32,7 @@ def isend(
     chosen = member_of(group, "isend")
     if chosen is None:
         return None
-    peer = _peer(chosen, dst, group_dst, "destination", "isend")
+    peer = peer_of(chosen, dst, group_dst, "destination", "isend")
     return Work([chosen.core.isend(tensor, peer, tag, timeout=chosen.timeout)], [tensor])
 
 
@@ -47,7 +47,7 @@ def recv(
     chosen = member_of(group, "recv")
     if chosen is None:
         return -1
-    received = chosen.core.recv(tensor, _source(chosen, src, group_src, "recv"), tag, timeout=chosen.timeout)
+    received = chosen.core.recv(tensor, source_of(chosen, src, group_src, "recv"), tag, timeout=chosen.timeout)
     return chosen.ranks[received.source]
 
 
@@ -58,7 +58,7 @@ def irecv(
     chosen = member_of(group, "irecv")
     if chosen is None:
         return None
-    source = _source(chosen, src, group_src, "irecv")
+    source = source_of(chosen, src, group_src, "irecv")
     return Work([chosen.core.irecv(tensor, source, tag, timeout=chosen.timeout)], [tensor], chosen.ranks)
 
 
@@ -116,13 +116,15 @@ def _as_group(given: Any) -> ProcessGroup:
     return given
 
 
-def _source(chosen: ProcessGroup, src: int | None, group_src: int | None, operation: str) -> int:
+def source_of(chosen: ProcessGroup, src: int | None, group_src: int | None, operation: str) -> int:
+    """The rank in the group to receive from; ANY_RANK where none is given."""
     if src is None and group_src is None:
         return _core.ANY_RANK
-    return _peer(chosen, src, group_src, "source", operation)
+    return peer_of(chosen, src, group_src, "source", operation)
 
 
-def _peer(chosen: ProcessGroup, rank: int | None, place: int | None, role: str, operation: str) -> int:
+def peer_of(chosen: ProcessGroup, rank: int | None, place: int | None, role: str, operation: str) -> int:
+    """The rank in the group of another one. Raises InvalidArgument where it is this one."""
     found = group_rank(chosen, rank, place, operation)
     _require_other(chosen, found, role, operation)
     return found

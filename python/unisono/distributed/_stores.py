@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NoReturn
 
 from unisono import _core
-from unisono.errors import InvalidArgument
+from unisono.errors import Error, InvalidArgument
 
 _PATIENCE = timedelta(seconds=300)
+
+
+class QueueEmptyError(Error):
+    """A queue that should have had a value is empty."""
 
 
 class Store:
@@ -66,12 +71,15 @@ class Store:
 
     def append(self, key: str, value: str | bytes) -> None:
         """Atomically put `value` behind what `key` has (absent counts as nothing)."""
-        more, known = _bytes(value), b""
-        while True:
-            after = self.core.compare_set(key, known, known + more)
-            if after == known + more:
-                return
-            known = after
+        # One after the other, by tickets: compare_set() does not tell whose equal value it was.
+        ticket = self.add(f"{key}/append/ticket", 1)
+        before = f"{key}/append/done/{ticket - 1}"
+        if ticket > 1:
+            self.wait([before])
+        known = self.get(key) if self.check([key]) else b""
+        self.set(key, known + _bytes(value))
+        self.set(f"{key}/append/done/{ticket}", b"1")
+        self.delete_key(before)
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """The values of several keys, waiting until all are there."""
@@ -98,19 +106,67 @@ class Store:
         _refuse("list_keys", "keep a list of your own with append()")
 
     def queue_push(self, key: str, value: str | bytes) -> None:
-        """Raises NotImplementedError: unisono's stores have no queues."""
-        _refuse("queue_push", "number the entries with add(), and set() one key for each")
+        """Put a value at the end of a queue."""
+        number = self.add(f"{key}/queue/pushed", 1)
+        self.set(f"{key}/queue/{number}", value)
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
-        """Raises NotImplementedError: unisono's stores have no queues."""
-        _refuse("queue_pop", "number the entries with add(), and get() one key for each")
+        """Take the first value of a queue, waiting for one. Raises QueueEmptyError without `block`."""
+        taken = f"{key}/queue/taken"
+        while True:
+            number = self.add(taken, 0) + 1
+            entry = f"{key}/queue/{number}"
+            if not block and not self.check([entry]):
+                raise QueueEmptyError(f"Store.queue_pop: queue {key!r} is empty")
+            self.wait([entry])
+            if self.add(f"{entry}/claim", 1) == 1:  # nobody else takes it
+                value = self.get(entry)
+                self.add(taken, 1)
+                self.set(entry, b"")  # others may still wait for it
+                return value
 
     def queue_len(self, key: str) -> int:
-        """Raises NotImplementedError: unisono's stores have no queues."""
-        _refuse("queue_len", "keep a count of your own with add()")
+        """How many values a queue has."""
+        return self.add(f"{key}/queue/pushed", 0) - self.add(f"{key}/queue/taken", 0)
 
     def __repr__(self) -> str:
         return f"<unisono.distributed.{type(self).__name__}: {self.core.describe()}>"
+
+
+class TCPStore(Store):
+    """A store that one process (is_master) serves at an address, and the others connect to.
+
+    world_size: with wait_for_workers the constructor returns when so many have come; it may be None.
+    port: 0 on the master has one chosen (see `port`). timeout: of connecting, get() and wait().
+    At a loopback address only this user's processes get in; between hosts the job's secret is needed
+    (docs/security.md).
+    multi_tenant, master_listen_fd and use_libuv are torch's own; nothing depends on them.
+    """
+
+    def __init__(
+        self,
+        host_name: str,
+        port: int,
+        world_size: int | None = None,
+        is_master: bool = False,
+        timeout: timedelta = _PATIENCE,
+        wait_for_workers: bool = True,
+        multi_tenant: bool = False,
+        master_listen_fd: int | None = None,
+        use_libuv: bool = True,
+    ) -> None:
+        if port == 0 and not is_master:
+            raise InvalidArgument("TCPStore: port 0 is for the master, which has one chosen; give the others its port")
+        self.host = host_name
+        """The address."""
+        self.port = port or _free_port()
+        """The port there."""
+        host = f"[{host_name}]" if ":" in host_name else host_name
+        super().__init__(_core.make_tcp_store(f"{host}:{self.port}", serve=is_master, timeout=timeout), timeout)
+        if wait_for_workers and world_size is not None and world_size > 0:
+            if self.add("init/workers", 1) == world_size:
+                self.set("init/complete", b"1")
+            self.wait(["init/complete"])
 
 
 class HashStore(Store):
@@ -151,6 +207,12 @@ def core_store(store: Any) -> _core.Store:
         f"store is a {type(store).__name__}; give a TCPStore, FileStore, HashStore or PrefixStore of "
         "unisono.distributed"
     )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
 
 
 def _bytes(value: str | bytes) -> bytes:

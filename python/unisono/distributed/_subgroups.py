@@ -39,7 +39,7 @@ def new_group(
     backend, pg_options, device_id: nothing depends on them here.
     """
     world = default_group()
-    limit = seconds_of(timeout, "new_group")
+    limit = seconds_of(timeout, "new_group") if timeout is not None else world.timeout
     if ranks is None:
         ranks = range(world.size())
     members = sorted(ranks) if sort_ranks else list(ranks)
@@ -128,7 +128,7 @@ def split_group(
     Called by the ranks that are listed; the others may call it.
     """
     parent = default_group() if parent_pg is None else parent_pg
-    limit = seconds_of(timeout, "split_group")
+    limit = seconds_of(timeout, "split_group") if timeout is not None else parent.timeout
     if not split_ranks:
         raise InvalidArgument("split_group: split_ranks cannot be None or empty")
     for ranks in split_ranks:

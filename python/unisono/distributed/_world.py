@@ -59,7 +59,7 @@ def init_process_group(
         log.warning('init_process_group: the back end is "unisono", not "%s": this is unisono.distributed', backend)
     if pg_options is not None and core.rank == 0:
         log.warning("init_process_group: pg_options is ignored; unisono takes its settings from the environment")
-    world = ProcessGroup(core, range(core.size), "default_pg", None)
+    world = ProcessGroup(core, range(core.size), "default_pg", limit)
     registry.default, registry.groups = world, [world]
 
 
