@@ -25,6 +25,7 @@ nb::object perform(const PyGroup& self, const char* name, const Common& common, 
     nb::object result = prepare(op);
     op.bind_buffers();
     op.run();
+    self.state()->sweep();
     return result.is_valid() ? result : nb::none();
   }
   auto op = std::make_unique<Operation>(self, name, common.timeout, common.algorithm);

@@ -37,7 +37,11 @@ void GroupState::release_registrations() noexcept {
 }
 
 void GroupState::sweep() noexcept {
-  std::erase_if(unwatched, [](const auto& entry) { return entry.first.done(); });
+  std::erase_if(unwatched, [](const auto& entry) {
+    if (!entry.first.done()) return false;
+    if (!entry.first.error()) entry.second->finish();
+    return true;
+  });
 }
 
 std::shared_ptr<PyRegistration> PyGroup::register_array(nb::handle array) {

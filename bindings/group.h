@@ -19,7 +19,7 @@ struct GroupState {
   GroupState(const GroupState&) = delete;
   GroupState& operator=(const GroupState&) = delete;
 
-  /// Let go of the memory of operations that nobody waits for, once they are done.
+  /// Finish operations that nobody waits for, once they are done, and let go of their memory.
   void sweep() noexcept;
   /// The arrays that were registered with the group have private memory again. Nothing may be in flight.
   void release_registrations() noexcept;

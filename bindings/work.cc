@@ -11,7 +11,11 @@ using Clock = std::chrono::steady_clock;
 
 PyWork::~PyWork() {
   // Moved from, done, or still running: then its memory waits in the group's state.
-  if (operation_ && state_ && !work_.done()) state_->unwatched.emplace_back(work_, std::move(operation_));
+  if (!operation_ || !state_) return;
+  if (work_.done())
+    settle();
+  else
+    state_->unwatched.emplace_back(work_, std::move(operation_));
 }
 
 void PyWork::wait(nb::handle timeout) {
@@ -68,7 +72,9 @@ void register_work(nb::module_& m) {
       m, "Work",
       "An operation in flight, from async_op=True, isend or irecv. It keeps the arrays alive until it is done, also\n"
       "when it is dropped, which does not cancel it. Do not read what it writes, nor change what it reads, before.\n"
-      "A list of outputs is filled by wait(), or by done() when it returns True.")
+      "A list of outputs is filled by wait(), by done() when it returns True, or, where the Work was dropped, by a "
+      "later\n"
+      "collective of the group.")
       .def("wait", &PyWork::wait, "timeout"_a = nb::none(),
            nb::sig("def wait(self, timeout: float | datetime.timedelta | None = None) -> None"),
            "Block until it is done; Ctrl-C works. Raises what went wrong.\n\n"

@@ -181,6 +181,54 @@ def test_exchanges(everywhere: tuple[Any, str], tmp_path: Path) -> None:
     pool.run(exchanges, place=str(tmp_path / "store"), kind=kind)
 
 
+def of_torch(world: Group, place: str) -> None:
+    import torch
+    from harness.joined import joined
+
+    n, rank = world.size, world.rank
+    with joined(world, place) as dist:
+        weight = torch.full((3,), float(rank), requires_grad=True)
+        loss = (weight * 2).sum()
+        dist.all_reduce(loss)  # as torch's functions: what requires gradients, too
+        assert loss.item() == 6 * n * (n - 1) / 2 and loss.requires_grad
+        dist.broadcast(weight, n - 1)
+        assert weight.tolist() == [n - 1] * 3 and weight.requires_grad
+        if rank == 0:
+            dist.send(weight, 1)
+        elif rank == 1:
+            y = torch.nn.Parameter(torch.zeros(3))
+            assert dist.recv(y) == 0 and y.tolist() == [n - 1] * 3
+        for dtype in (torch.bfloat16, torch.float16, torch.complex64, torch.bool, torch.int16):
+            x = torch.ones(3).to(dtype)
+            dist.all_reduce(x)
+            assert x.tolist() == (torch.ones(3) * n).to(dtype).tolist()
+        x = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last) * (rank + 1)
+        dist.all_reduce(x)
+        assert x.unique().tolist() == [n * (n + 1) / 2]
+        eighth = torch.full((4,), rank + 1.0).to(torch.float8_e4m3fn)
+        dist.broadcast(eighth, 1)
+        assert eighth.float().tolist() == [2] * 4
+        for wrong, words in (
+            (torch.ones(3).to_sparse(), "strided"),
+            (torch.ones(1).expand(3), "several indices for one element"),
+            (torch.ones(3, device="meta"), "meta"),
+        ):
+            try:
+                dist.all_reduce(wrong)
+            except dist.DistError as error:
+                assert words in str(error), error
+            else:
+                raise AssertionError(words)
+        np_parts = [np.zeros(2, np.float32) for _ in range(n)]
+        dist.all_gather(np_parts, torch.tensor([rank, 1.0]))  # mixed
+        assert [p.tolist() for p in np_parts] == [[i, 1.0] for i in range(n)]
+
+
+@pytest.mark.skipif(not WITH_TORCH, reason="torch is not installed")
+def test_what_only_torch_has(torch_pool: Pool, tmp_path: Path) -> None:
+    torch_pool.run(of_torch, place=str(tmp_path / "store"))
+
+
 def hierarchical(world: Group, place: str) -> list[float]:
     from harness.joined import joined
 

@@ -99,6 +99,11 @@ def in_flight(world: Group, place: str) -> None:
         for work in kept:
             work.wait()
         assert all((x == n).all() for x in many)
+        # A list whose Work is dropped: it is there after a later collective.
+        parts = [np.zeros(3) for _ in range(n)]
+        dist.all_gather(parts, np.full(3, world.rank + 1.0), async_op=True)
+        dist.barrier()
+        assert [p[0] for p in parts] == list(range(1, n + 1))
         # Lists arrive with wait(), with is_completed(), and with the future.
         parts = [np.zeros(3) for _ in range(n)]
         work = dist.all_gather(parts, np.full(3, float(world.rank)), async_op=True)

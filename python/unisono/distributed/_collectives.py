@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from unisono import _core
 from unisono.distributed._group import AnyGroup, ProcessGroup, group_rank, member_of, root_of, seconds_of
-from unisono.distributed._types import ReduceOp, Tensor, core_op
+from unisono.distributed._types import ReduceOp, Tensor, bare, core_op
 from unisono.distributed._work import Future, Work
 from unisono.errors import InvalidArgument
 
@@ -225,7 +225,7 @@ def all_reduce_coalesced(
     how = [core_op(op, tensor, "all_reduce_coalesced") for tensor in parts]
     return _together(
         [
-            chosen.core.all_reduce(tensor, each, async_op=True, timeout=chosen.timeout)
+            chosen.core.all_reduce(bare(tensor), each, async_op=True, timeout=chosen.timeout)
             for tensor, each in zip(parts, how, strict=True)
         ],
         list(parts),
@@ -249,9 +249,10 @@ def all_gather_coalesced(
             f"all_gather_coalesced: output_tensor_lists must be {chosen.size()} lists, one for each rank, of "
             f"{len(inputs)} tensors. Nothing was sent"
         )
+    outputs = [bare([each[i] for each in output_tensor_lists]) for i in range(len(inputs))]
     works = [
-        chosen.core.all_gather(tensor, [each[i] for each in output_tensor_lists], async_op=True, timeout=chosen.timeout)
-        for i, tensor in enumerate(inputs)
+        chosen.core.all_gather(bare(tensor), into, async_op=True, timeout=chosen.timeout)
+        for tensor, into in zip(inputs, outputs, strict=True)
     ]
     return _together(works, [list(each) for each in output_tensor_lists], async_op)
 
@@ -278,7 +279,8 @@ def _perform(
     timeout: float | None = None,
     **more: Any,
 ) -> Work | None:
-    work = operation(*arguments, async_op=async_op, timeout=chosen.timeout if timeout is None else timeout, **more)
+    limit = chosen.timeout if timeout is None else timeout
+    work = operation(*map(bare, arguments), async_op=async_op, timeout=limit, **more)
     return Work([work], results) if async_op else None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from unisono import _core
 from unisono.distributed._group import AnyGroup, ProcessGroup, default_group, group_rank, is_outside, member_of
-from unisono.distributed._types import Tensor
+from unisono.distributed._types import Tensor, bare
 from unisono.distributed._work import Work
 from unisono.errors import InvalidArgument
 
@@ -22,7 +22,8 @@ def send(
     """
     chosen = member_of(group, "send")
     if chosen is not None:
-        chosen.core.send(tensor, peer_of(chosen, dst, group_dst, "destination", "send"), tag, timeout=chosen.timeout)
+        peer = peer_of(chosen, dst, group_dst, "destination", "send")
+        chosen.core.send(bare(tensor), peer, tag, timeout=chosen.timeout)
 
 
 def isend(
@@ -33,7 +34,7 @@ def isend(
     if chosen is None:
         return None
     peer = peer_of(chosen, dst, group_dst, "destination", "isend")
-    return Work([chosen.core.isend(tensor, peer, tag, timeout=chosen.timeout)], [tensor])
+    return Work([chosen.core.isend(bare(tensor), peer, tag, timeout=chosen.timeout)], [tensor])
 
 
 def recv(
@@ -47,7 +48,7 @@ def recv(
     chosen = member_of(group, "recv")
     if chosen is None:
         return -1
-    received = chosen.core.recv(tensor, source_of(chosen, src, group_src, "recv"), tag, timeout=chosen.timeout)
+    received = chosen.core.recv(bare(tensor), source_of(chosen, src, group_src, "recv"), tag, timeout=chosen.timeout)
     return chosen.ranks[received.source]
 
 
@@ -59,7 +60,7 @@ def irecv(
     if chosen is None:
         return None
     source = source_of(chosen, src, group_src, "irecv")
-    return Work([chosen.core.irecv(tensor, source, tag, timeout=chosen.timeout)], [tensor], chosen.ranks)
+    return Work([chosen.core.irecv(bare(tensor), source, tag, timeout=chosen.timeout)], [tensor], chosen.ranks)
 
 
 class P2POp:

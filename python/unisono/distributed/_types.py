@@ -28,8 +28,17 @@ class ReduceOp(Enum):
     BOR = "bor"
     BXOR = "bxor"
 
+    __hash__ = object.__hash__  # Enum's own is a Python function, and this is asked in every call
+
 
 _CORE = {op: getattr(_core.ReduceOp, op.value) for op in ReduceOp}
+
+
+def bare(tensor: Any) -> Any:
+    """The same memory without torch's record of gradients, which it keeps of computations alone; also of a list."""
+    if isinstance(tensor, list):
+        return [bare(each) for each in tensor]
+    return tensor.detach() if getattr(tensor, "requires_grad", False) is True else tensor
 
 
 def core_op(op: Any, tensor: Tensor, operation: str) -> _core.ReduceOp:
