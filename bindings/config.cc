@@ -43,6 +43,8 @@ void register_config(nb::module_& m) {
       .def_rw("rank", &Config::rank,
               "Which one this process is. UNISONO_RANK, or as torchrun, Slurm, Open MPI and MPICH say it.")
       .def_rw("size", &Config::size, "How many there are. UNISONO_SIZE, likewise.")
+      .def_ro("local_size", &Config::local_size,
+              "Ranks on this host, as the launcher says; 0: unknown. UNISONO_LOCAL_SIZE.")
       .def_rw("launcher", &Config::launcher, "Who started the ranks: unisono, torchrun, slurm, openmpi, mpich or none.")
       .def_rw("init_method", &Config::init_method,
               "Where ranks meet: tcp://HOST:PORT (rank 0 serves), file://PATH, env://. UNISONO_INIT_METHOD.")

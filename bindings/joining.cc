@@ -162,6 +162,12 @@ void register_joining(nb::module_& m) {
       "refused. strict: several hosts are an error. allow_insecure: they need no warning.\n"
       "Blocks until all ranks have called (5 minutes by default). Raises Timeout naming those that have not,\n"
       "InvalidArgument for what the terms forbid, AuthenticationError when somebody else answers.");
+  m.def(
+      "open_unguarded_store",
+      [](const Config& config) { return run_interruptibly([config] { return open_unguarded_store(config); }); },
+      "config"_a,
+      "The store that init_method names, for agree_on_secret(): also between hosts without a secret, where it lets in\n"
+      "whoever reaches the address and knows the job's name.");
   m.def("decline_secret", &decline, "store"_a, "rank"_a, "size"_a, "reason"_a,
         "In place of agree_on_secret(), by a rank that cannot go on: the others' calls raise InvalidArgument with "
         "`reason`.");

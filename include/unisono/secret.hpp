@@ -10,6 +10,8 @@
 
 namespace unisono {
 
+struct Config;
+
 /// Who agrees, and on what terms. Thread-safety: a value.
 struct SecretTerms {
   int rank = 0, size = 1;
@@ -33,6 +35,11 @@ struct SecretTerms {
 /// have; InvalidArgument for a rank that is out of range and for what the terms forbid;
 /// AuthenticationError when somebody else answers. Thread-safety: any thread.
 UNISONO_API std::string agree_on_secret(Store& store, const SecretTerms& terms);
+
+/// The store that config.init_method names, for agree_on_secret(): also between hosts without a secret, where it lets in
+/// whoever reaches the address and knows the job's name. Blocks until it is reached, at most config.init_timeout. Throws
+/// SystemError, InvalidArgument, AuthenticationError.
+UNISONO_API std::shared_ptr<Store> open_unguarded_store(const Config& config);
 
 /// In place of agree_on_secret(), by a rank that cannot go on: the others' calls throw
 /// InvalidArgument with `reason`.

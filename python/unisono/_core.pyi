@@ -87,6 +87,12 @@ class Config:
     @size.setter
     def size(self, arg: int, /) -> None: ...
     @property
+    def local_size(self) -> int:
+        """
+        Ranks on this host, as the launcher says; 0: unknown. UNISONO_LOCAL_SIZE.
+        """
+
+    @property
     def launcher(self) -> str:
         """
         Who started the ranks: unisono, torchrun, slurm, openmpi, mpich or none.
@@ -343,6 +349,12 @@ def agree_on_secret(
     refused. strict: several hosts are an error. allow_insecure: they need no warning.
     Blocks until all ranks have called (5 minutes by default). Raises Timeout naming those that have not,
     InvalidArgument for what the terms forbid, AuthenticationError when somebody else answers.
+    """
+
+def open_unguarded_store(config: Config) -> Store:
+    """
+    The store that init_method names, for agree_on_secret(): also between hosts without a secret, where it lets in
+    whoever reaches the address and knows the job's name.
     """
 
 def decline_secret(store: Store, rank: int, size: int, reason: str) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from harness.hosts import Hosts, why_no_hosts
 from harness.launch import environment, free_port, unisono_command
 
 PROGRAM = """
@@ -92,6 +94,67 @@ def test_places_to_meet(tmp_path: Path, place: str) -> None:
     }[place]
     size = {} if "query" in place else {"world_size": 2}
     run(tmp_path, [sys.executable], spawn="fork", env={}, init_method=method, **size)
+
+
+def test_an_address_of_this_hosts_own(tmp_path: Path) -> None:
+    # Not a loopback address, and no secret: the ranks agree on one, as under torch.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            pytest.skip("this host has no address but the loopback's")
+        host = probe.getsockname()[0]
+    env = {"MASTER_ADDR": host, "MASTER_PORT": str(free_port())}
+    run(tmp_path, [sys.executable], spawn="fork", env=env, world_size=2)
+    method = f"tcp://{host}:{free_port()}"
+    output = run(tmp_path, [sys.executable], spawn="fork", env={}, init_method=method, world_size=2)
+    assert "UNISONO_ALLOW_INSECURE" not in output
+
+
+BETWEEN_HOSTS = """
+import numpy as np
+import unisono.distributed as dist
+try:
+    dist.init_process_group()
+except ValueError as error:
+    print("refused:", error)
+else:
+    x = np.ones(3)
+    dist.all_reduce(x)
+    print("sum", x[0], dist.group.WORLD.core.transport)
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(why_no_hosts() is not None, reason=str(why_no_hosts()))
+@pytest.mark.parametrize("strict", ["0", "1"])
+def test_two_hosts_without_a_secret(strict: str) -> None:
+    with Hosts(2) as hosts:
+        ranks = [
+            subprocess.Popen(
+                hosts.inside(rank, sys.executable, "-c", BETWEEN_HOSTS),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=environment(
+                    {
+                        "RANK": str(rank),
+                        "WORLD_SIZE": "2",
+                        "MASTER_ADDR": hosts.address(0),
+                        "MASTER_PORT": "29500",
+                        "UNISONO_STRICT": strict,
+                    }
+                ),
+            )
+            for rank in range(2)
+        ]
+        outputs = [each.communicate(timeout=60)[0] for each in ranks]
+    for output in outputs:
+        if strict == "1":
+            assert "refused:" in output and "secret" in output, outputs
+        else:
+            assert "sum 2.0 tcp" in output, outputs
+    assert strict == "1" or "secret" in outputs[0], "a warning"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")

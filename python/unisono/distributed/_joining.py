@@ -25,7 +25,23 @@ def join(init_method: str | None, store: Any, rank: int, size: int, timeout: flo
     method, rank, size = _read_query(init_method or "env://", rank, size)
     settings = _settings_for(method, rank, size)
     _set_timeouts(settings, timeout)
+    if _must_agree(settings):
+        return _join_in(_core.open_unguarded_store(settings), "unisono", settings)
     return _core.init(settings) if method != "env://" else _the_one_world(settings)
+
+
+def _must_agree(settings: _core.Config) -> bool:
+    """Whether ranks meet on a network without a secret. As under torch they then agree on one, with a warning."""
+    method = settings.init_method
+    host = os.environ.get("MASTER_ADDR") if method == "env://" else urlsplit(method).hostname
+    return (
+        method.startswith(("tcp://", "env://"))
+        and settings.size > 1
+        and settings.local_size != settings.size
+        and not (settings.secret or settings.allow_insecure or settings.strict)
+        and host not in (None, "", "localhost", "::1")
+        and not str(host).startswith("127.")
+    )
 
 
 def _the_one_world(settings: _core.Config) -> _core.Group:
@@ -93,11 +109,16 @@ def _from_environment(name: str, given: int) -> int:
 
 
 def _join_through(store: Any, rank: int, size: int, timeout: float | None) -> _core.Group:
-    place = core_store(store)
-    inner = _core.make_prefix_store(f"unisono{_again(place.describe())}", place)
     settings = _core.settings_from_env()
     settings.rank, settings.size = rank, size
     _set_timeouts(settings, timeout)
+    place = core_store(store)
+    return _join_in(place, f"unisono{_again(place.describe())}", settings)
+
+
+def _join_in(place: _core.Store, prefix: str, settings: _core.Config) -> _core.Group:
+    rank, size = settings.rank, settings.size
+    inner = _core.make_prefix_store(prefix, place)
     if not settings.secret and size > 1:
         settings.secret = _core.agree_on_secret(
             inner,
