@@ -6,6 +6,7 @@
 
 #include "errors.h"
 #include "store.h"
+#include "versions.h"
 
 namespace unisono::torch_backend {
 namespace {
@@ -29,7 +30,7 @@ void check_place(int rank, int size) {
 
 /// The name that torch gives the group; the default one is "0" there.
 FlightRecord::Group recorded(const Backend::Options& options, int rank, int size) {
-  FlightRecord::Group group{options.group_name, options.group_desc, options.global_ranks_in_group,
+  FlightRecord::Group group{options.group_name, description_of(options), options.global_ranks_in_group,
                             global_rank(options, rank)};
   if (!group.ranks.empty()) return group;
   for (int r = 0; r < size; r++) group.ranks.push_back(static_cast<std::uint64_t>(r));
@@ -80,10 +81,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
   const auto mine = std::find(ranks.begin(), ranks.end(), rank_);
   if (mine == ranks.end()) return nullptr;
   auto options = c10::make_intrusive<Options>(opts ? opts->timeout : options_->timeout);
-  if (opts) {
-    options->group_name = opts->group_name;
-    options->group_desc = opts->group_desc;
-  }
+  if (opts) name_as(*options, *opts);
   for (const int r : ranks)
     options->global_ranks_in_group.push_back(static_cast<std::uint64_t>(global_rank(*options_, r)));
   return c10::make_intrusive<Backend>(worlds_, store, static_cast<int>(mine - ranks.begin()),
@@ -94,10 +92,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::
                                                  const c10::intrusive_ptr<c10d::Backend::Options>& opts,
                                                  const int& rank, const int& size) {
   auto options = c10::make_intrusive<Options>(opts ? opts->timeout : options_->timeout);
-  if (opts) {
-    options->group_name = opts->group_name;
-    options->group_desc = opts->group_desc;
-  }
+  if (opts) name_as(*options, *opts);
   return c10::make_intrusive<Backend>(worlds_, store, rank, size, std::move(options));
 }
 

@@ -5,6 +5,7 @@
 
 #include "backend.h"
 #include "tensors.h"
+#include "versions.h"
 
 namespace unisono::torch_backend {
 namespace {
@@ -14,7 +15,7 @@ using c10d::OpType;
 /// For PREMUL_SUM: t times the factor, in new memory; otherwise t, packed.
 at::Tensor prepared(const at::Tensor& t, const c10d::ReduceOp& op, const char* what) {
   if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return packed(t);
-  const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  const auto* supplement = dynamic_cast<const PreMulSumSupplement*>(op.supplement_.get());
   TORCH_CHECK(supplement != nullptr, what,
               ": PREMUL_SUM without a factor; make it with torch.distributed._make_nccl_premul_sum(factor)");
   const at::NoGradGuard no_grad;
@@ -140,7 +141,7 @@ Backend::WorkPtr Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& i
 /// One reduce_scatter of what all inputs hold for each rank: the parts are laid out rank by rank.
 Backend::WorkPtr Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                           const c10d::ReduceScatterOptions& opts) {
-  Operation o(OpType::REDUCE_SCATTER_TENSOR_COALESCED, "unisono:reduce_scatter_tensor");
+  Operation o(kReduceScatterTensorCoalesced, "unisono:reduce_scatter_tensor");
   TORCH_CHECK(!outputs.empty() && outputs.size() == inputs.size(), o.title, ": ", inputs.size(), " inputs and ",
               outputs.size(), " outputs; as many of each are needed. Nothing was sent");
   check_same_type(outputs, outputs.front(), o.title);
