@@ -61,6 +61,7 @@ test: deps ready ## everything CI checks; STAGES="layers cpp" for a part
 
 .PHONY: test-long
 test-long: deps ready ## the same with more seeds, and every sanitizer over every C++ test
+	@tools/launchers.sh
 	@$(BIN)/python tools/run_tests.py --long --werror $(WERROR) $(STAGES)
 
 # FOLDERS="base kernels plan": these folders of tests/
@@ -69,6 +70,11 @@ FOLDERS ?=
 test-aarch64: ## C++ tests of the NEON kernels, cross-compiled for AArch64, under qemu-user; FOLDERS="base plan" for others
 	@tools/install_deps.sh --aarch64
 	@$(LAUNCHER) tools/aarch64/test.sh $(FOLDERS)
+
+.PHONY: test-launchers
+test-launchers: ready ## programs under Open MPI, MPICH, Intel MPI and Slurm (installs them, as root)
+	@tools/launchers.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q tests/process/test_foreign_launchers.py
 
 # As users have it, and no other test depends on it: a CUDA build of torch takes 5 GB.
 VERSION ?= 2.14.1
