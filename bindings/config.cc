@@ -26,8 +26,8 @@ PyGroup create_group(const Context& context, std::shared_ptr<Store> store, int r
       run_interruptibly([context, store, rank, size, name] { return context.create_group(store, rank, size, name); }));
 }
 
-PyGroup init_world(const Config& config) {
-  return PyGroup(run_interruptibly([config] { return init(config); }));
+PyGroup init_world(const Config& config, const std::shared_ptr<Latecomers>& latecomers) {
+  return PyGroup(run_interruptibly([config, latecomers] { return init(config, *latecomers); }));
 }
 
 }  // namespace
@@ -96,7 +96,14 @@ void register_config(nb::module_& m) {
            "init_timeout passes, InvalidArgument when rank or size make no sense.")
       .def_prop_ro("config", &Context::config, nb::rv_policy::copy, "The settings it was made with (a copy).");
 
-  m.def("init", &init_world, "config"_a, "Join the world that `config` describes. Use unisono.init().");
+  nb::class_<Latecomers>(
+      m, "Latecomers",
+      "The ranks that come after rank 0, which serves the store, has found that the world cannot be joined: they are\n"
+      "still told why, for at most 3 s.")
+      .def(nb::new_([] { return std::make_shared<Latecomers>(); }))
+      .def("wait", &Latecomers::wait, nb::call_guard<GilReleased>(),
+           "Block until all have been told, or the time is over.");
+  m.def("init", &init_world, "config"_a, "latecomers"_a, "Join the world that `config` describes. Use unisono.init().");
 }
 
 }  // namespace unisono::python

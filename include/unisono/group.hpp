@@ -36,6 +36,7 @@ namespace unisono {
 namespace detail {
 class ContextImpl;
 class GroupImpl;
+class Lingering;
 class WorkImpl;
 }  // namespace detail
 
@@ -401,7 +402,30 @@ class UNISONO_API Context {
 
 /// Join the world that the environment describes (unisono run, torchrun, Slurm, Open MPI, MPICH; see Config), or a world of
 /// one when there is none.
+///
+/// When a rank dies or fails meanwhile, all others throw RankFailure that names it. Where rank 0 serves the store, its call
+/// returns when all others know, or have had 3 s to come.
 UNISONO_API Group init(Config config = Config::from_env());
+
+/// The ranks that come to a world after rank 0, which serves the store, has found that it cannot be joined: they are still
+/// told why, for at most 3 s. Thread-safety: any thread.
+class UNISONO_API Latecomers {
+ public:
+  Latecomers();
+  /// Blocks as wait() does.
+  ~Latecomers();
+  Latecomers(const Latecomers&) = delete;
+  Latecomers& operator=(const Latecomers&) = delete;
+  /// Block until all have been told, or the time is over. Nothing in a forked child.
+  void wait();
+
+ private:
+  friend UNISONO_API Group init(Config config, Latecomers& latecomers);
+  std::unique_ptr<detail::Lingering> impl_;
+};
+
+/// The same; but rank 0's call throws at once, and `latecomers` sees to the others.
+UNISONO_API Group init(Config config, Latecomers& latecomers);
 
 /// Ranks as threads of this process: calls `body` with a world of `size` on as many threads, over shared memory's own code.
 /// Rethrows the first exception. For tests, studies and notebooks.

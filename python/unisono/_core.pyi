@@ -259,7 +259,17 @@ class Context:
     def config(self) -> Config:
         """The settings it was made with (a copy)."""
 
-def init(config: Config) -> Group:
+class Latecomers:
+    """
+    The ranks that come after rank 0, which serves the store, has found that the world cannot be joined: they are
+    still told why, for at most 3 s.
+    """
+
+    def __init__(self) -> None: ...
+    def wait(self) -> None:
+        """Block until all have been told, or the time is over."""
+
+def init(config: Config, latecomers: Latecomers) -> Group:
     """Join the world that `config` describes. Use unisono.init()."""
 
 class Store:

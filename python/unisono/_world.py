@@ -12,6 +12,9 @@ from unisono.errors import Error, InvalidArgument
 
 # A process is one rank of one world, so this is a property of the process, as its working directory is.
 _world: _core.Group | None = None
+# Of worlds that could not be joined: the interpreter's end waits a moment for them.
+latecomers = _core.Latecomers()
+atexit.register(latecomers.wait)
 
 
 def init(
@@ -41,8 +44,8 @@ def init(
     secret: what every connection must prove to know, hexadecimal. job: a name, so that strays of another do not join.
     config: all settings at once, instead of the environment; other arguments still win.
 
-    Raises InvalidArgument (also when called a second time), Timeout naming the ranks that are missing, SystemError (a
-    port in use, an unreachable address), AuthenticationError.
+    Raises InvalidArgument (also when called a second time), Timeout naming the ranks that are missing, RankFailure
+    naming one that died or failed meanwhile, SystemError (a port in use, an unreachable address), AuthenticationError.
     """
     global _world
     if (known := joined()) is not None:
@@ -72,7 +75,7 @@ def init(
         if value is not None:
             setattr(settings, name, value)
     if store is None:
-        world = _core.init(settings)
+        world = _core.init(settings, latecomers)
     else:
         world = _core.Context(settings).create_group(store, settings.rank, settings.size)
     if _world is None:

@@ -71,6 +71,7 @@ class Launcher {
   }
   void on_signal();
   void on_exit(Rank& rank);
+  void tell_who_joins(const Rank& rank);
   void take_reports();
   void find_cause();
   TimePoint show_what_waits();

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "cli/launcher_job.h"
+#include "rendezvous/ended_ranks.h"
+#include "rendezvous/host_identity.h"
 
 namespace unisono::cli::launcher {
 
@@ -148,11 +150,20 @@ void Launcher::on_exit(Rank& rank) {
   drain(rank.error, now(), true);
   take_reports();  // and what its errors named, before we judge its end
   rank.ended_by_us = rank.ending->by_signal && phase_ >= Phase::terminating;
+  tell_who_joins(rank);
   if (!rank.ending->ok() && first_failure_ == nullptr) {
     first_failure_ = &rank;
     if (phase_ == Phase::running) end_soon(o_.grace);
   }
   find_cause();
+}
+
+/// Ranks that wait for this one to join need not wait any longer. To those who have joined, its links tell more.
+void Launcher::tell_who_joins(const Rank& rank) {
+  if (!store_) return;
+  const auto here = rendezvous::this_host();
+  store_->set_first(rendezvous::kEndedKey, rendezvous::encode({rank.number, o_.nodes * o_.ranks, rank.process.pid,
+                                                               here ? here->host : "", to_string(*rank.ending)}));
 }
 
 void Launcher::take_reports() {

@@ -7,8 +7,6 @@
 #include "base/status.h"
 #include "group/group_impl.h"
 #include "group/registration.h"
-#include "rendezvous/claim.h"
-#include "rendezvous/open_store.h"
 
 namespace unisono {
 
@@ -240,24 +238,6 @@ bool Context::on_one_node() const { return !impl_->spread; }
 Group Context::create_group(std::shared_ptr<Store> store, int rank, int size, const std::string& name) const {
   check_process(*impl_);
   return Group(detail::join(impl_, std::move(store), rank, size, name));
-}
-
-Group init(Config config) {
-  if (config.size < 1) throw InvalidArgument(fmt::format("a world of {} ranks: at least one is needed", config.size));
-  if (config.rank < 0 || config.rank >= config.size)
-    throw InvalidArgument(
-        fmt::format("rank {} of a world of {}: it must be from 0 to {}", config.rank, config.size, config.size - 1));
-  throw_status(detail::check_settings(config));  // before others are met
-  std::shared_ptr<Store> store;
-  if (config.size == 1) {
-    store = make_memory_store();
-  } else {
-    const Logger log = Logger().with_prefix(fmt::format("rank {}", config.rank));
-    bool of_one_user = false;
-    store = value_or_throw(rendezvous::meet(config, log, &of_one_user));
-    if (of_one_user && config.secret.empty()) config.secret = value_or_throw(rendezvous::secret_of_one_user(*store));
-  }
-  return Context(config).create_group(std::move(store), config.rank, config.size);
 }
 
 }  // namespace unisono

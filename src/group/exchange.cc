@@ -7,6 +7,7 @@
 
 #include "engine/abort_record.h"
 #include "rendezvous/attendance.h"
+#include "rendezvous/watchful_get.h"
 
 namespace unisono::group {
 
@@ -32,29 +33,28 @@ Status missing_ranks(const Party& party, const std::vector<int>& missing) {
   return rendezvous::missing_ranks(party.store.describe(), party.size, missing, party.timeout);
 }
 
-bool is_there(const Party& party, const std::string& key) noexcept {
+/// What the watch says, if it can say anything.
+Status news(const Party& party) noexcept {
   try {
-    return party.store.check(std::span(&key, 1));
+    return party.watch ? party.watch() : Status();
   } catch (...) {
-    return false;  // whoever asks has a better reason to give
+    return {};
   }
 }
 
-/// The value of `key`; the watch's error; or Timeout, as an exception. Whoever is watched over asks the store in parts, which become longer: the store has many to serve.
+/// The value of `key`; the watch's error; or Timeout, as an exception.
 Result<std::string> wait_for(const Party& party, const std::string& key, TimePoint deadline) {
-  constexpr Duration kFirstPart = std::chrono::milliseconds(100), kLongestPart = std::chrono::seconds(1);
-  for (Duration part = kFirstPart;; part = std::min(2 * part, kLongestPart)) {
-    const Duration left = std::max<Duration>(deadline - party.clock.now(), std::chrono::milliseconds(1));
-    if (!party.watch || left <= part) return text_of(party.store.get(key, left));
-    try {
-      return text_of(party.store.get(key, part));
-    } catch (const Timeout&) {
-      if (Status gone = party.watch(); !gone.ok()) {
-        // Who has left may have done its part before, and have all that it needed.
-        if (is_there(party, key)) return text_of(party.store.get(key, left));
-        return gone;
-      }
-    }
+  const Duration left = std::max<Duration>(deadline - party.clock.now(), std::chrono::milliseconds(1));
+  if (!party.watch) return text_of(party.store.get(key, left));
+  Status gone;
+  try {
+    return text_of(rendezvous::watchful_get(party.store, key, left, party.size, [&] {
+      gone = party.watch();
+      throw_status(gone);
+    }));
+  } catch (...) {
+    if (!gone.ok()) return gone;
+    throw;
   }
 }
 
@@ -112,6 +112,21 @@ Result<Exchanged> parse(const Party& party, const json& all) {
 
 }  // namespace
 
+Status about_store(const Party& party, const Status& why) {
+  if (!party.server || why.code() != Code::system) return why;
+  try {
+    const std::string any = "answers";
+    (void)party.store.check(std::span(&any, 1));
+    return why;
+  } catch (const Error&) {
+    const StoreServer& server = *party.server;
+    const std::string process = server.pid == 0 ? "" : fmt::format(" (host {}, pid {})", server.host, server.pid);
+    return Status::rank_failure(
+        fmt::format("rank {}{}, which serves the store, has ended: {}", server.rank, process, why.message()),
+        server.rank, server.host, server.pid);
+  }
+}
+
 Result<std::vector<std::string>> exchange(const Party& party, const std::string& mine) {
   auto all = exchange_and_decide(party, mine, nullptr);
   if (!all) return all.status();
@@ -134,7 +149,10 @@ Result<Exchanged> exchange_and_decide(const Party& party, const std::string& min
     return Status::internal(
         fmt::format("the document at {} of the {} cannot be read: {}", key, party.store.describe(), e.what()));
   } catch (...) {
-    return status_from_current_exception();
+    const Status why = status_from_current_exception();
+    if (why.code() != Code::system) return why;
+    const Status gone = news(party);
+    return gone.ok() ? about_store(party, why) : gone;
   }
 }
 

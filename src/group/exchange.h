@@ -1,7 +1,9 @@
 #pragma once
 /// Everybody tells everybody one text, through a store: rank 0 gathers and publishes, so it costs two round trips a rank.
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,12 @@ namespace unisono::group {
 
 /// Asked now and then while a rank waits for others: why there is no use in it, if so.
 using Watch = std::function<Status()>;
+/// The rank that serves the store.
+struct StoreServer {
+  int rank = 0;  ///< in the numbering of the caller's errors; -1: not one of its ranks
+  std::string host;
+  std::int64_t pid = 0;  ///< 0: not known yet
+};
 /// Who exchanges, where, and for how long.
 struct Party {
   Store& store;
@@ -20,8 +28,13 @@ struct Party {
   int rank = 0, size = 1;
   Duration timeout{};
   const Clock& clock;
-  Watch watch = nullptr;  ///< may be empty
+  Watch watch = nullptr;                             ///< may be empty
+  std::optional<StoreServer> server = std::nullopt;  ///< none: no rank of the job
 };
+
+/// The error for a store that cannot be asked any more: where one of the ranks serves it, that rank has ended. `why`:
+/// what the store said; it is returned as it is while the store answers.
+Status about_store(const Party& party, const Status& why);
 
 /// What rank 0 adds to the document, having read all texts. It must not throw.
 using Decide = std::function<std::string(const std::vector<std::string>& texts)>;

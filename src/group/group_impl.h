@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include "engine/operation.h"
 #include "group/contest.h"
 #include "group/context_impl.h"
+#include "group/exchange.h"
 #include "group/first_runs.h"
 #include "group/round_trial.h"
 #include "plan/select.h"
@@ -51,17 +53,18 @@ struct Parts {
   std::unique_ptr<engine::Domain> domain;
   std::shared_ptr<engine::Failure> failure;
   plan::Selector selector;
-  std::string tuned;                ///< rules that were measured, appended to the built-in selection table
-  std::string overrides;            ///< appended behind them
-  std::string topology;             ///< what measured rules are true of
-  std::vector<std::int32_t> hosts;  ///< by rank, as plan::Shape has it; from the members' machines
-  bool peer_memory = false;         ///< all ranks can read each other's memory
-  bool several_hosts = false;       ///< and some of them have several ranks
-  std::vector<std::int32_t> nodes;  ///< likewise, of one host's NUMA nodes; empty where a rank's is not known
-  bool several_nodes = false;       ///< and some of them have several ranks, and algorithms may look at that
-  bool deterministic = false;       ///< rank 0's word: no bit may depend on who is where
-  engine::Mates mates;              ///< none, but in a group of one host whose ranks all have seats
-  std::string transport;            ///< for people: shm, tcp, mixed, inproc, self
+  std::string tuned;                         ///< rules that were measured, appended to the built-in selection table
+  std::string overrides;                     ///< appended behind them
+  std::string topology;                      ///< what measured rules are true of
+  std::vector<std::int32_t> hosts;           ///< by rank, as plan::Shape has it; from the members' machines
+  bool peer_memory = false;                  ///< all ranks can read each other's memory
+  bool several_hosts = false;                ///< and some of them have several ranks
+  std::vector<std::int32_t> nodes;           ///< likewise, of one host's NUMA nodes; empty where a rank's is not known
+  bool several_nodes = false;                ///< and some of them have several ranks, and algorithms may look at that
+  bool deterministic = false;                ///< rank 0's word: no bit may depend on who is where
+  engine::Mates mates;                       ///< none, but in a group of one host whose ranks all have seats
+  std::optional<group::StoreServer> server;  ///< of `store`, if another rank serves it: in this group's numbering
+  std::string transport;                     ///< for people: shm, tcp, mixed, inproc, self
 };
 
 /// What a caller waits for. Put into words only when something is wrong with it: that takes longer than a short message does.
@@ -316,10 +319,12 @@ std::int64_t collective_bytes(const Call& call, int size);
 /// All counts equal?
 bool even(const Call& call);
 
-/// Joins a group through a store (Context::create_group).
+/// Joins a group through a store (Context::create_group). The others are told through the store if this rank cannot.
 std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std::shared_ptr<Store> store, int rank,
                                 int size, const std::string& name);
 /// Connections, domain, selection: the part that joining and subgroups share. `control` are the control block offsets.
-Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline);
+/// `watch`, unless empty: asked now and then why there is no use in waiting for those ranks.
+Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline,
+               const std::function<Status(const std::vector<int>& missing)>& watch = nullptr);
 
 }  // namespace unisono::detail

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -11,8 +10,10 @@
 #include "base/host_topology.h"
 #include "group/exchange.h"
 #include "group/group_impl.h"
+#include "group/join_report.h"
 #include "group/links.h"
 #include "group/tuned.h"
+#include "rendezvous/claim.h"
 #include "rendezvous/interface.h"
 #include "tuning/topology.h"
 #include "unisono/version.hpp"
@@ -170,7 +171,7 @@ Status decide_transport(const ContextImpl& c, Parts& parts, const std::vector<In
 
 /// Ranks that cannot share memory with somebody publish a tcp address, all others an empty one.
 Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, const std::vector<Introduction>& all,
-                                               TimePoint deadline) {
+                                               const group::Watch& watch, TimePoint deadline) {
   if (parts.transport != "tcp" && parts.transport != "mixed") return std::vector<std::string>(all.size());
   std::vector<std::string> addresses{"127.0.0.1"};
   if (!all_on_one_host(all)) {
@@ -187,7 +188,8 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
   auto index = c.tcp(addresses);
   if (!index) return index.status();
   const group::Party party{
-      *parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()), deadline - c.clock.now(), c.clock};
+      *parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()), deadline - c.clock.now(), c.clock,
+      watch,        parts.server};
   return group::exchange(party, c.messenger->transport(*index).address());
 }
 
@@ -215,7 +217,8 @@ std::size_t processors_of_host(const std::vector<Introduction>& all) {
 }
 
 /// Everybody's introduction, and rank 0's word on what was measured; its rules are in parts.tuned.
-std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, Tuned& tuned) {
+std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, const group::Watch& watch,
+                                        Tuned& tuned) {
   const std::string mine = introduce(c, parts.domain.get()).dump();
   if (size == 1) return value_or_throw(parse_all({mine}));
   const auto decide = [&](const std::vector<std::string>& texts) -> std::string {
@@ -226,12 +229,28 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
     add_rules_of_one_host(found, c.config, all->size(), processors_of_host(*all), second_cache_bytes());
     return to_text(found);
   };
-  const group::Party party{*parts.store, parts.name, parts.rank, size, c.config.init_timeout, c.clock};
+  const group::Party party{*parts.store,          parts.name, parts.rank, size,
+                           c.config.init_timeout, c.clock,    watch,      parts.server};
   auto exchanged = value_or_throw(group::exchange_and_decide(party, mine, decide));
   tuned = parse_tuned(exchanged.decision);
   parts.tuned = tuned.rules;
   return value_or_throw(parse_all(exchanged.texts));
 }
+
+/// Why there is no use in waiting for connections to `missing`: a rank has reported that it cannot come, or the store
+/// is gone with the rank that serves it, before that one has connected. Ranks that have may leave it, and end it.
+Status no_use_in_connecting(const Parts& parts, int size, group::JoinReport& report, const std::vector<int>& missing) {
+  try {
+    return report.look();
+  } catch (...) {
+    if (!parts.server || std::find(missing.begin(), missing.end(), parts.server->rank) == missing.end()) return {};
+    const group::Party party{*parts.store, parts.name, parts.rank, size, {}, parts.context->clock, {}, parts.server};
+    const Status why = group::about_store(party, status_from_current_exception());
+    return why.code() == Code::rank_failure ? why : Status();
+  }
+}
+
+std::shared_ptr<GroupImpl> join_with(Parts parts, int size, group::JoinReport& report);
 
 }  // namespace
 
@@ -241,25 +260,45 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   if (rank < 0 || rank >= size)
     throw InvalidArgument(
         fmt::format("rank {} in group \"{}\" of {}: it must be from 0 to {}", rank, name, size, size - 1));
-  ContextImpl& c = *context;
-  c.sweep();
+  context->sweep();
   Parts parts;
   parts.context = context;
-  parts.store = std::move(store);
+  parts.store = store;
   parts.name = name;
   parts.rank = rank;
+  if (const auto server = rendezvous::rank_0_serving(*store); server && rank != 0)
+    parts.server = group::StoreServer{0, server->host, server->pid};
   parts.failure = std::make_shared<engine::Failure>();
+  group::JoinReport report(*store, name, rank, size, context->host.host, context->host.pid);
+  try {
+    if (size > 1) {
+      report.leave_last_words();
+      throw_status(report.agree_on_size());
+    }
+    context->log.info(fmt::format("joining group \"{}\" of {} ranks through the {}", name, size, store->describe()));
+    return join_with(std::move(parts), size, report);
+  } catch (...) {
+    if (size > 1) report.publish(status_from_current_exception());
+    throw;
+  }
+}
+
+namespace {
+std::shared_ptr<GroupImpl> join_with(Parts parts, int size, group::JoinReport& report) {
+  ContextImpl& c = *parts.context;
+  const int rank = parts.rank;
+  const group::Watch watch = [&] { return report.look_for_all(); };
   const TimePoint deadline = saturating_add(c.clock.now(), c.config.init_timeout);
   if (c.stages != nullptr && size > 1) parts.domain = value_or_throw(engine::Domain::create(*c.stages, rank, size));
 
   Tuned tuned;
-  std::vector<Introduction> all = introductions(c, parts, size, tuned);
+  std::vector<Introduction> all = introductions(c, parts, size, watch, tuned);
   throw_status(decide_transport(c, parts, all));
   if (size > 1) parts.topology = topology_of(c, parts, all);
-  const auto tcp = value_or_throw(tcp_addresses(c, parts, all, deadline));
+  const auto tcp = value_or_throw(tcp_addresses(c, parts, all, watch, deadline));
 
   const std::vector<int> machines = number_machines(c, all);
-  std::string ids = name;
+  std::string ids = parts.name;
   std::vector<std::uint64_t> control;
   std::size_t place = 0;                     // among the ranks of this host
   std::vector<std::vector<int>> may_run_on;  // each of them
@@ -287,7 +326,10 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   parts.deterministic = all[0].deterministic;
   if (c.share_cores(place, may_run_on) && may_run_on.size() == static_cast<std::size_t>(size))
     parts.mates = group::mates_of(place, may_run_on, second_cache_bytes());  // places are ranks then
-  throw_status(with_addresses(connect(parts, control, deadline), tcp, rank));
+  const auto watch_missing = [&](const std::vector<int>& missing) {
+    return no_use_in_connecting(parts, size, report, missing);
+  };
+  throw_status(with_addresses(connect(parts, control, deadline, watch_missing), tcp, rank));
   auto impl = GroupImpl::create(std::move(parts));
   c.progress->enlist(impl);
   if (tuned.measure) {
@@ -299,108 +341,6 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   return impl;
 }
 
-namespace {
-/// plan::Shape's numbers of what `of` names: from 0, in the order of the lowest ranks. Returns how many there are.
-std::size_t number(const std::vector<Member>& members, int Member::* of, std::vector<std::int32_t>& numbers) {
-  std::map<int, std::int32_t> known;
-  for (const Member& m : members)
-    numbers.push_back(known.try_emplace(m.*of, static_cast<std::int32_t>(known.size())).first->second);
-  return known.size();
-}
-
-void number_hosts(Parts& parts) {
-  const std::size_t hosts = number(parts.members, &Member::machine, parts.hosts);
-  parts.several_hosts = hosts > 1 && hosts < parts.members.size();
-}
-
-/// Of ranks that all share memory and all know their node.
-void number_nodes(Parts& parts) {
-  const auto unknown = [&](const Member& m) { return !m.shares_memory || m.node < 0; };
-  if (std::any_of(parts.members.begin(), parts.members.end(), unknown)) return;
-  const std::size_t nodes = number(parts.members, &Member::node, parts.nodes);
-  parts.several_nodes = nodes > 1 && nodes < parts.members.size() && !parts.deterministic;
-  if (nodes > 1 && parts.rank == 0)
-    parts.context->log.info(fmt::format("group \"{}\" is on {} NUMA nodes: {} (node x ranks)", parts.name, nodes,
-                                        tuning::layout_text(parts.nodes)));
-}
 }  // namespace
-
-namespace {
-/// Whether every rank can read every other's memory: each has tried when it met the others, and says so where all can see it.
-Status agree_on_reach(Parts& parts, TimePoint deadline) {
-  ContextImpl& c = *parts.context;
-  engine::Domain& domain = *parts.domain;
-  domain.publish_reach(c.config.peer_memory);
-  const auto somebody_left = [&] {
-    for (const Member& m : parts.members)
-      if (m.peer >= 0 && !c.messenger->shared(m.peer)->alive()) return true;
-    return false;
-  };
-  const auto outcome =
-      c.progress->wait(nullptr, deadline, nullptr, [&] { return domain.reach_known() || somebody_left(); });
-  if (outcome != group::Progress::Outcome::done)
-    return Status::timeout(fmt::format("not all ranks of group \"{}\" came so far in time", parts.name), {});
-  parts.peer_memory = domain.reach_known() && domain.all_reach();
-  return {};
-}
-}  // namespace
-
-Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoint deadline) {
-  number_hosts(parts);
-  number_nodes(parts);
-  ContextImpl& c = *parts.context;
-  const int n = static_cast<int>(parts.members.size()), me = parts.rank;
-  auto selector = plan::Selector::parse(parts.overrides, parts.tuned);
-  if (!selector) return selector.status().with_context("UNISONO_ALGORITHM of rank 0");
-  parts.selector = std::move(selector).value();
-  // Whom to reach now: everybody who shares memory (the higher rank dials), and over the network those at a distance of 2^i, so that
-  // the news of a failure reaches all even when some are dead. Other network links come when a plan first needs them.
-  std::vector<int> needed;
-  for (int q = 0; q < n; q++) {
-    if (q == me) continue;
-    const int distance = (q - me + n) % n, back = (me - q + n) % n;
-    const bool ours = (distance & (distance - 1)) == 0, theirs = (back & (back - 1)) == 0;
-    const bool shared = parts.members[static_cast<std::size_t>(q)].shares_memory;
-    if (!shared && !ours && !theirs) continue;
-    needed.push_back(q);
-    const bool dials = shared ? me > q : (ours && theirs ? me > q : ours);
-    if (dials) c.messenger->dial(parts.members[static_cast<std::size_t>(q)].peer, deadline);
-  }
-  const auto missing = [&] {
-    std::vector<int> list;
-    for (const int q : needed)
-      if (!c.messenger->connected(parts.members[static_cast<std::size_t>(q)].peer)) list.push_back(q);
-    return list;
-  };
-  Status failed;
-  const auto outcome = c.progress->wait(nullptr, deadline, nullptr, [&] {
-    const auto list = missing();
-    for (const int q : list)
-      if (Status s = c.messenger->peer_status(parts.members[static_cast<std::size_t>(q)].peer); !s.ok()) {
-        failed = s.with_context(fmt::format("rank {} of group \"{}\" cannot reach rank {}", me, parts.name, q));
-        return true;
-      }
-    return list.empty();
-  });
-  if (!failed.ok()) return failed;
-  if (outcome != group::Progress::Outcome::done)
-    return Status::timeout(
-        fmt::format("rank {} of group \"{}\" published its address, but no connection came about in time",
-                    missing().front(), parts.name),
-        missing());
-  bool one_host = true;
-  for (const Member& m : parts.members) one_host &= m.shares_memory;
-  if (!one_host) parts.domain.reset();
-  if (parts.domain)
-    for (int q = 0; q < n; q++)
-      if (q != me)
-        UNISONO_TRY(parts.domain->attach(q, c.messenger->shared(parts.members[static_cast<std::size_t>(q)].peer),
-                                         control[static_cast<std::size_t>(q)]));
-  if (parts.domain) UNISONO_TRY(agree_on_reach(parts, deadline));
-  std::vector<int> peers;
-  for (const Member& m : parts.members) peers.push_back(m.peer);
-  c.messenger->open_group(parts.id, parts.name, me, std::move(peers), parts.failure);
-  return {};
-}
 
 }  // namespace unisono::detail

@@ -3,18 +3,24 @@
 ///
 ///   secret/here/R   "joins STRICT IDENTITY", or "fails REASON"
 ///   secret/how      "door NAME", "store SECRET", "refused REASON", or "missing R R ..."
+///   secret/ended    which rank has ended meanwhile (rendezvous/ended_ranks.h)
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "rendezvous/attendance.h"
+#include "rendezvous/ended_ranks.h"
 #include "rendezvous/host_identity.h"
+#include "rendezvous/last_words.h"
 #include "rendezvous/secret_door.h"
+#include "rendezvous/watchful_get.h"
+#include "unisono/error.hpp"
 #include "unisono/secret.hpp"
 
 namespace unisono {
@@ -24,6 +30,8 @@ using rendezvous::HostIdentity;
 using rendezvous::Secret;
 
 constexpr const char* kHowKey = "secret/how";
+constexpr const char* kEndedKey = "secret/ended";
+constexpr Duration kBetweenLooksAtDoor = std::chrono::milliseconds(400);
 constexpr Duration kLater = std::chrono::seconds(2);  // others wait longer than rank 0, whose word names who is missing
 
 std::string here_key(int rank) { return fmt::format("secret/here/{}", rank); }
@@ -44,10 +52,13 @@ class Agreement {
       : store_(store),
         terms_(terms),
         log_(Logger().with_prefix(fmt::format("rank {}", terms.rank))),
-        deadline_(saturating_add(std::chrono::steady_clock::now(), terms.timeout)) {}
+        deadline_(saturating_add(std::chrono::steady_clock::now(), terms.timeout)),
+        last_words_(store, "secret") {}
 
   std::string run() {
     const HostIdentity mine = value_or_throw(rendezvous::this_host());
+    last_words_.leave(kEndedKey, rendezvous::encode(rendezvous::EndedRank{terms_.rank, terms_.size, mine.pid, mine.host,
+                                                                          "killed, or its program is over"}));
     if (terms_.rank == 0) return lead(mine);
     store_.set(here_key(terms_.rank),
                bytes_of(fmt::format("joins {} {}", terms_.strict ? 1 : 0, rendezvous::to_text(mine))));
@@ -68,6 +79,34 @@ class Agreement {
   }
   Status missing_ranks(const std::vector<int>& missing) const {
     return rendezvous::missing_ranks(store_.describe(), terms_.size, missing, terms_.timeout);
+  }
+
+  Duration later() const {
+    return std::max<Duration>(saturating_add(deadline_, kLater) - std::chrono::steady_clock::now(),
+                              std::chrono::milliseconds(1));
+  }
+
+  /// Throws RankFailure when a rank has ended meanwhile.
+  void check_all_live() {
+    std::optional<Bytes> ended;
+    try {
+      last_words_.publish_due();
+      if (const std::string key = kEndedKey; store_.check(std::span(&key, 1)))
+        ended = store_.get(key, std::chrono::seconds(1));
+    } catch (const SystemError&) {  // the store is lost, with one of the ranks perhaps
+      if (!(ended = last_words_.of_one_who_ended())) throw;
+    }
+    if (ended) throw_status(rendezvous::failure_of_ended(*ended, terms_.size));
+  }
+
+  /// As Store::get, as long as all live.
+  Bytes get(const std::string& key, Duration patience) {
+    try {
+      return rendezvous::watchful_get(store_, key, patience, terms_.size, [this] { check_all_live(); });
+    } catch (const SystemError&) {
+      check_all_live();
+      throw;
+    }
   }
 
   // --- rank 0 ---
@@ -93,7 +132,7 @@ class Agreement {
 
   Bytes arrival_of(int rank) {
     for (;;) try {
-        return store_.get(here_key(rank), left());
+        return get(here_key(rank), left());
       } catch (const Timeout&) {
         const std::vector<int> missing = not_here(1);
         if (missing.empty()) continue;  // it came at the last moment
@@ -112,8 +151,13 @@ class Agreement {
     say("door " + door.name());
     std::vector<int> others;
     for (int r = 1; r < terms_.size; r++) others.push_back(r);
-    const auto missing = value_or_throw(door.wait_for(others, left() + kLater));
-    if (!missing.empty()) throw_status(missing_ranks(missing));
+    for (;;) {
+      const Duration rest = later();
+      const auto missing = value_or_throw(door.wait_for(others, std::min(rest, kBetweenLooksAtDoor)));
+      if (missing.empty()) break;
+      check_all_live();
+      if (rest <= kBetweenLooksAtDoor) throw_status(missing_ranks(missing));
+    }
     log_.info("no secret is configured; rank 0 made one, and handed it over a unix socket to processes of this user");
     return secret.reveal();
   }
@@ -141,15 +185,24 @@ class Agreement {
     const std::string how = rank_0s_word();
     const auto [verb, rest] = first_word(how);
     if (verb == "store") return rest;
-    if (verb == "door")
-      return value_or_throw(rendezvous::fetch_secret(rest, terms_.rank, left() + kLater, log_)).reveal();
+    if (verb == "door") return fetch(rest);
     if (verb == "missing") throw_status(missing_ranks(numbers(rest)));
     throw InvalidArgument(rest);
   }
 
+  std::string fetch(const std::string& door) {
+    for (;;) {
+      const Duration rest = later();
+      const auto secret = rendezvous::fetch_secret(door, terms_.rank, std::min(rest, kBetweenLooksAtDoor), log_);
+      if (secret) return secret->reveal();
+      check_all_live();
+      if (secret.status().code() == Code::authentication || rest <= kBetweenLooksAtDoor) throw_status(secret.status());
+    }
+  }
+
   std::string rank_0s_word() {
     try {
-      return text_of(store_.get(kHowKey, left() + kLater));
+      return text_of(get(kHowKey, left() + kLater));
     } catch (const Timeout&) {
       std::vector<int> missing = not_here(1);
       missing.insert(missing.begin(), 0);
@@ -172,6 +225,7 @@ class Agreement {
   SecretTerms terms_;
   Logger log_;
   TimePoint deadline_;
+  rendezvous::LastWords last_words_;
 };
 
 }  // namespace

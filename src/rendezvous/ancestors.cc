@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <string_view>
+#include <utility>
+
+#include "rendezvous/process_stat.h"
 
 namespace unisono::rendezvous {
 namespace {
@@ -38,22 +40,10 @@ std::optional<std::map<std::string, std::string>> environment_of(std::int64_t pi
 
 /// The process `pid` and its parent; nothing when it is gone or out of sight.
 std::optional<std::pair<Ancestor, std::int64_t>> look_at(std::int64_t pid) {
-  const auto stat = contents(fmt::format("/proc/{}/stat", pid));
+  auto stat = process_stat(pid);
   if (!stat) return std::nullopt;
-  const auto open = stat->find('('), close = stat->rfind(')');  // a name may have both in it
-  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
-  Ancestor a;
-  a.pid = pid;
-  a.name = stat->substr(open + 1, close - open - 1);
-  std::istringstream fields(stat->substr(close + 1));
-  std::string skipped;
-  std::int64_t parent = 0;
-  fields >> skipped >> parent;  // fields 3 and 4 of proc(5)
-  for (int field = 5; field < 22; field++) fields >> skipped;
-  fields >> a.start_time;  // field 22
-  if (!fields) return std::nullopt;
-  a.environment = environment_of(pid);
-  return std::pair{std::move(a), parent};
+  Ancestor a{pid, stat->start_time, std::move(stat->name), environment_of(pid)};
+  return std::pair{std::move(a), stat->parent};
 }
 
 }  // namespace

@@ -16,7 +16,6 @@
 #include "rendezvous/crypto.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/forwarding_store.h"
-#include "rendezvous/open_store.h"
 
 namespace unisono::rendezvous {
 namespace {
@@ -26,6 +25,8 @@ namespace {
 class ClaimedStore final : public ForwardingStore {
  public:
   ClaimedStore(std::shared_ptr<Store> store, Fd mark) : ForwardingStore(std::move(store)), mark_(std::move(mark)) {}
+
+  std::optional<HostIdentity> rank_0_serves;
 
  private:
   Fd mark_;
@@ -172,17 +173,26 @@ Result<std::shared_ptr<Store>> claim_rank(std::shared_ptr<Store> store, const Co
   }
 }
 
-Result<std::shared_ptr<Store>> meet(Config config, const Logger& log, bool* of_one_user) {
+std::optional<HostIdentity> rank_0_serving(const Store& store) {
+  const auto* claimed = dynamic_cast<const ClaimedStore*>(&store);
+  return claimed == nullptr ? std::nullopt : claimed->rank_0_serves;
+}
+
+Result<OpenedStore> meet(Config config, const Logger& log) {
   const auto here = this_host();
   if (!here) return here.status();
   const TimePoint deadline = saturating_add(std::chrono::steady_clock::now(), config.init_timeout);
   for (;;) {
     auto place = open_meeting_place(config, log);
     if (!place) return place.status();
-    if (of_one_user != nullptr) *of_one_user = place->of_one_user;
     auto claimed = claim_rank(std::move(place->store), config, *here);
     const Duration left = deadline - std::chrono::steady_clock::now();
-    if (claimed || claimed.status().code() != Code::system || left <= Duration{0}) return claimed;
+    if (claimed) {
+      place->store = std::move(*claimed);
+      if (auto* store = dynamic_cast<ClaimedStore*>(place->store.get())) store->rank_0_serves = place->rank_0_serves;
+      return place;
+    }
+    if (claimed.status().code() != Code::system || left <= Duration{0}) return claimed.status();
     log.info(fmt::format("{}; looking for the next store", claimed.status().message()));
     config.init_timeout = left;
   }

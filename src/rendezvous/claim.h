@@ -3,10 +3,12 @@
 /// at one place, are refused before they exchange anything else.
 
 #include <memory>
+#include <optional>
 
 #include "base/log.h"
 #include "base/status.h"
 #include "rendezvous/host_identity.h"
+#include "rendezvous/open_store.h"
 #include "unisono/config.hpp"
 #include "unisono/store.hpp"
 
@@ -23,9 +25,13 @@ namespace unisono::rendezvous {
 Result<std::shared_ptr<Store>> claim_rank(std::shared_ptr<Store> store, const Config& config,
                                           const HostIdentity& identity);
 
+/// Rank 0's process, where it serves `store`, which meet() returned, and the store is gone with it. Nothing: a
+/// launcher's store, a file, or one that meet() did not return.
+std::optional<HostIdentity> rank_0_serving(const Store& store);
+
 /// Open the store that the ranks of `config` meet in, and take this one's rank. Blocks until both
 /// is done, at most config.init_timeout. A store that goes away meanwhile was a former world's:
-/// then the next one is waited for. `of_one_user`, unless null: OpenedStore's.
-Result<std::shared_ptr<Store>> meet(Config config, const Logger& log, bool* of_one_user = nullptr);
+/// then the next one is waited for.
+Result<OpenedStore> meet(Config config, const Logger& log);
 
 }  // namespace unisono::rendezvous

@@ -5,12 +5,13 @@
 #include <string>
 #include <utility>
 
+#include "rendezvous/when_gone.h"
 #include "unisono/store.hpp"
 
 namespace unisono::rendezvous {
 
 /// Thread-safety: that of the other store.
-class ForwardingStore : public Store {
+class ForwardingStore : public Store, public KeepsLastWords {
  public:
   explicit ForwardingStore(std::shared_ptr<Store> to) : to_(std::move(to)) {}
   void set(std::string_view key, std::span<const std::byte> value) override { to_->set(key, value); }
@@ -24,6 +25,10 @@ class ForwardingStore : public Store {
   void wait(std::span<const std::string> keys, Duration timeout) override { to_->wait(keys, timeout); }
   bool erase(std::string_view key) override { return to_->erase(key); }
   std::string describe() const override { return to_->describe(); }
+  bool set_when_gone(std::string_view key, std::span<const std::byte> value) override {
+    return rendezvous::set_when_gone(*to_, key, value);
+  }
+  bool can_notice() const noexcept override { return keeps_last_words(*to_); }
 
  protected:
   /// Let go of the other store; nothing may be asked after that.

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/process_mark.h"
 #include "rendezvous/key_values.h"
+#include "rendezvous/when_gone.h"
 #include "unisono/store.hpp"
 
 namespace unisono {
@@ -19,8 +20,10 @@ using rendezvous::StoreOp;
 using rendezvous::StoreRequest;
 using rendezvous::StoreResponse;
 
-class MemoryStore final : public Store {
+class MemoryStore final : public Store, public rendezvous::KeepsLastWords {
  public:
+  /// Nobody is left to read them.
+  bool set_when_gone(std::string_view, std::span<const std::byte>) override { return true; }
   void set(std::string_view key, std::span<const std::byte> value) override {
     StoreRequest r{StoreOp::set, {std::string(key)}, {value.begin(), value.end()}, {}};
     run(r, Duration{0});

@@ -2,11 +2,13 @@
 /// From a configuration to the store where the ranks of the job meet.
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/log.h"
 #include "base/status.h"
 #include "rendezvous/environment.h"
+#include "rendezvous/host_identity.h"
 #include "unisono/config.hpp"
 #include "unisono/store.hpp"
 
@@ -16,6 +18,8 @@ namespace unisono::rendezvous {
 struct OpenedStore {
   std::shared_ptr<Store> store;
   bool of_one_user = false;  ///< nobody but this user (and root) reads or writes it: the kernel says so
+  /// Rank 0's process, where it serves the store, which is gone with it. None: a launcher's, a file, memory.
+  std::optional<HostIdentity> rank_0_serves = std::nullopt;
 };
 
 /// The store that `config.init_method` names. Blocks until it is reached, at most config.init_timeout.

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "rendezvous/when_gone.h"
 #include "unisono/error.hpp"
 #include "unisono/store.hpp"
 
 namespace unisono {
 namespace {
 
-class PrefixStore final : public Store {
+class PrefixStore final : public Store, public rendezvous::KeepsLastWords {
  public:
   PrefixStore(std::string prefix, std::shared_ptr<Store> inner)
       : prefix_(std::move(prefix) + "/"), inner_(std::move(inner)) {}
@@ -23,6 +24,10 @@ class PrefixStore final : public Store {
   bool check(std::span<const std::string> keys) override { return inner_->check(full(keys)); }
   void wait(std::span<const std::string> keys, Duration timeout) override { inner_->wait(full(keys), timeout); }
   bool erase(std::string_view key) override { return inner_->erase(full(key)); }
+  bool set_when_gone(std::string_view key, std::span<const std::byte> value) override {
+    return rendezvous::set_when_gone(*inner_, full(key), value);
+  }
+  bool can_notice() const noexcept override { return rendezvous::keeps_last_words(*inner_); }
   std::string describe() const override { return fmt::format("{} under \"{}\"", inner_->describe(), prefix_); }
 
  private:

@@ -16,13 +16,15 @@
 #include "rendezvous/key_values.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/store_protocol.h"
+#include "rendezvous/when_gone.h"
 
 namespace unisono::rendezvous {
 namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
-constexpr Duration kAttempt = std::chrono::seconds(5);  // one connect, and one handshake, on one address
+constexpr Duration kAttempt = std::chrono::seconds(5);         // one connect, and one handshake, on one address
+constexpr Duration kLastTry = std::chrono::milliseconds(200);  // to reach a server that has hung up once
 constexpr Duration kLateAnswer =
     std::chrono::seconds(2);  // what a server may need beyond the timeout that it keeps itself
 
@@ -33,6 +35,7 @@ double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 struct Wire {
   Fd fd;
   FrameReader in;
+  bool has_last_words = false;  ///< the server publishes something when it ends without a goodbye
 };
 
 Status send_all(int fd, std::span<const std::byte> bytes, TimePoint deadline) {
@@ -108,7 +111,7 @@ Round try_all(const Endpoint& to, HandshakeFactory& factory, TimePoint deadline)
       status = shake_hands(fd->get(), *handshake, limit);
     }
     if (status.ok()) {
-      round.wire = Wire{std::move(*fd), {}};
+      round.wire = Wire{std::move(*fd), {}, false};
       return round;
     }
     if (status.code() == Code::authentication) round.refused = status.with_context(to_string(address));
@@ -143,10 +146,15 @@ Result<Wire> dial(const Endpoint& to, HandshakeFactory& factory, Duration patien
   }
 }
 
-class StoreClient final : public Store {
+class StoreClient final : public Store, public KeepsLastWords {
  public:
   StoreClient(Endpoint to, StoreClientOptions options, Wire first) : to_(std::move(to)), options_(std::move(options)) {
     idle_.push_back(std::move(first));
+  }
+  ~StoreClient() override {
+    if (!process_.here()) return;  // a forked child: its parent stays
+    for (const auto* wires : {&idle_, &silent_})
+      for (const Wire& wire : *wires) say_goodbye(wire);
   }
 
   void set(std::string_view key, std::span<const std::byte> value) override {
@@ -181,6 +189,11 @@ class StoreClient final : public Store {
     call(r);
   }
   bool erase(std::string_view key) override { return call({StoreOp::erase, {std::string(key)}, {}, {}}).number != 0; }
+  bool set_when_gone(std::string_view key, std::span<const std::byte> value) override {
+    throw_status(check_value(value).with_context(describe()));
+    call({StoreOp::when_gone, {std::string(key)}, {value.begin(), value.end()}, {}});
+    return true;
+  }
   std::string describe() const override {
     return fmt::format("{} store at {}", to_.is_unix() ? "unix" : "tcp", to_string(to_));
   }
@@ -193,8 +206,14 @@ class StoreClient final : public Store {
     const Duration patience =
         waits ? request.timeout + std::min(kLateAnswer, Duration::max() - request.timeout) : options_.answer_timeout;
     Wire wire = take_wire(request);
+    wire.has_last_words |= request.op == StoreOp::when_gone;
     auto response = exchange(wire, request, saturating_add(now(), patience));
-    if (!response) throw_status(lost(response.status(), request, patience));  // and the wire is closed
+    if (!response) {
+      // Closing it would say that this process has ended.
+      if (wire.has_last_words && response.status().code() == Code::timeout) keep_silent(std::move(wire));
+      if (response.status().code() == Code::system) hung_up_ = true;
+      throw_status(lost(response.status(), request, patience));  // and the wire is closed
+    }
     give_back(std::move(wire));
     throw_status(status_of(*response, describe(), request.timeout));
     return std::move(*response);
@@ -233,9 +252,22 @@ class StoreClient final : public Store {
         return wire;
       }
     }
-    auto wire = dial(to_, *options_.handshake, std::min(options_.connect_timeout, options_.answer_timeout));
+    const Duration patience = hung_up_ ? kLastTry : options_.answer_timeout;
+    auto wire = dial(to_, *options_.handshake, std::min(options_.connect_timeout, patience));
     if (!wire) throw_status(wire.status().with_context(fmt::format("{}: {}", describe(), list_keys(request.keys))));
     return std::move(*wire);
+  }
+
+  /// Not waited for: the server reads it before it sees the end of the connection.
+  static void say_goodbye(const Wire& wire) noexcept {
+    if (!wire.has_last_words) return;
+    const Bytes goodbye = encode({StoreOp::when_gone, {}, {}, {}});
+    (void)!::send(wire.fd.get(), goodbye.data(), goodbye.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  void keep_silent(Wire wire) {
+    std::lock_guard lock(mutex_);
+    silent_.push_back(std::move(wire));
   }
 
   void give_back(Wire wire) {
@@ -255,8 +287,10 @@ class StoreClient final : public Store {
   const ProcessMark process_;
   const Endpoint to_;
   const StoreClientOptions options_;
+  std::atomic<bool> hung_up_{false};  // the server has closed a connection
   std::mutex mutex_;
   std::vector<Wire> idle_;
+  std::vector<Wire> silent_;  // an answer is missing on them: open until this ends, never used again
 };
 
 }  // namespace

@@ -92,7 +92,10 @@ class Reader {
 
 constexpr std::size_t kMaxMessageBytes = 4096;
 
-bool takes_many_keys(StoreOp op) noexcept { return op == StoreOp::check || op == StoreOp::wait; }
+bool may_have_keys(StoreOp op, std::size_t keys) noexcept {
+  if (op == StoreOp::check || op == StoreOp::wait) return true;
+  return keys == 1 || (op == StoreOp::when_gone && keys == 0);
+}
 
 }  // namespace
 
@@ -142,9 +145,9 @@ Result<StoreRequest> decode_request(std::span<const std::byte> body) {
   r.value = in.copy(kMaxValueBytes);
   r.expected = in.copy(kMaxValueBytes);
   if (!in.finished()) return Status::invalid("a store request that cannot be read");
-  if (op < static_cast<std::uint8_t>(StoreOp::set) || op > static_cast<std::uint8_t>(StoreOp::erase))
+  if (op < static_cast<std::uint8_t>(StoreOp::set) || op > static_cast<std::uint8_t>(StoreOp::when_gone))
     return Status::invalid(fmt::format("store operation {} is unknown", op));
-  if (!takes_many_keys(r.op) && r.keys.size() != 1)
+  if (!may_have_keys(r.op, r.keys.size()))
     return Status::invalid(fmt::format("store operation {} with {} keys", op, r.keys.size()));
   for (const auto& key : r.keys) UNISONO_TRY(check_key(key));
   if (r.timeout.count() < 0) return Status::invalid("a store request with a negative timeout");

@@ -23,12 +23,14 @@ inline constexpr std::size_t kMaxValueBytes = std::size_t{8} << 20;
 inline constexpr std::size_t kMaxKeysBytes = std::size_t{1} << 20;  ///< keys of one call together, with 4 bytes each
 inline constexpr std::size_t kMaxFrameBytes = 2 * kMaxValueBytes + kMaxKeysBytes + 64;
 
-enum class StoreOp : std::uint8_t { set = 1, get, add, compare_set, check, wait, erase };
+inline constexpr std::size_t kMaxLastWords = 64 << 10;  ///< bytes that one connection may leave, keys included
+
+enum class StoreOp : std::uint8_t { set = 1, get, add, compare_set, check, wait, erase, when_gone };
 
 struct StoreRequest {
   StoreOp op = StoreOp::get;
-  std::vector<std::string> keys;  ///< one, or any number for check and wait
-  Bytes value;                    ///< set: the value; compare_set: the desired value
+  std::vector<std::string> keys;  ///< one; any number for check and wait; when_gone: one, or none to leave in peace
+  Bytes value;                    ///< set, when_gone: the value; compare_set: the desired value
   Bytes expected;                 ///< compare_set
   std::int64_t delta = 0;         ///< add
   Duration timeout{0};            ///< get, wait: how long to park

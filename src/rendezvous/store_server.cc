@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <system_error>
 #include <vector>
 
@@ -67,13 +68,14 @@ void Server::serve_round() {
     const auto at = connections_.find(id);
     if (at == connections_.end()) continue;  // closed earlier in this round
     if (what & (EPOLLHUP | EPOLLERR | EPOLLRDHUP) && !(what & EPOLLIN)) {
-      close(id, "closed by the other side");
+      on_hang_up(id, at->second);
       continue;
     }
     if (what & EPOLLOUT && (!flush(id, at->second) || at->second.out || !take_requests(id, at->second))) continue;
     if (what & EPOLLIN) on_readable(id, at->second);
   }
   on_deadlines();
+  publish_last_words();
 }
 
 /// The flags say what there is to do.
@@ -81,6 +83,9 @@ void Server::on_wake() {
   std::uint64_t count = 0;
   (void)!::read(wake_.get(), &count, sizeof count);
   if (closed_to_newcomers_.load(std::memory_order_acquire)) listener_ = Fd();
+  const std::lock_guard lock(mutex_);
+  std::ranges::move(handed_in_, std::back_inserter(due_));
+  handed_in_.clear();
 }
 
 // --- one connection -------------------------------------------------------------------------------------------------
@@ -96,6 +101,7 @@ bool Server::close(Id id, std::string_view why) {
   buffered_ -= c.counted;
   const bool was_client = c.authenticated();
   strangers_.erase(id);
+  std::ranges::move(c.last_words, std::back_inserter(due_));
   connections_.erase(at);
   if (was_client) count_clients(-1);
   if (accept_again_) accept_again_ = now();  // there is room, and a descriptor, again
@@ -156,7 +162,7 @@ bool Server::take_requests(Id id, Connection& c) {
     if (!frame) break;
     auto request = decode_request(*frame);
     if (!request) return close(id, request.status().message());
-    StoreResponse response = values_.apply(*request);
+    StoreResponse response = request->op == StoreOp::when_gone ? keep_last_words(c, *request) : values_.apply(*request);
     const bool changed =
         request->op == StoreOp::set || request->op == StoreOp::add || request->op == StoreOp::compare_set;
     if (response.code == StoreCode::timeout && request->timeout > Duration{0}) {

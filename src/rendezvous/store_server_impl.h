@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -50,8 +52,9 @@ struct Connection {
   std::size_t counted = 0;      // bytes of `in` that are in the server's total
   std::optional<Outgoing> out;  // one answer at a time: the next request waits in the socket
   std::optional<StoreRequest> parked;
-  std::string parked_on;              // the key it waits for
-  std::optional<TimePoint> deadline;  // of the handshake, or of the parked request
+  std::deque<std::pair<std::string, Bytes>> last_words;  // to be set when it ends without a goodbye
+  std::string parked_on;                                 // the key it waits for
+  std::optional<TimePoint> deadline;                     // of the handshake, or of the parked request
   bool authenticated() const noexcept { return !handshake; }
 };
 
@@ -74,6 +77,8 @@ class Server final : public StoreServer {
 
   void stop_listening() override;
 
+  void set_first(std::string key, Bytes value) override;
+
   bool wait_until_idle(Duration timeout) override {
     if (!process_.here()) return true;
     std::unique_lock lock(mutex_);
@@ -95,6 +100,9 @@ class Server final : public StoreServer {
   void on_readable(Id id, Connection& c);
   bool feed_frames(Id id, Connection& c, std::span<const std::byte> bytes);
   bool take_requests(Id id, Connection& c);
+  static StoreResponse keep_last_words(Connection& c, StoreRequest& request);
+  void publish_last_words();
+  void on_hang_up(Id id, Connection& c);
   bool answer(Id id, Connection& c, StoreResponse response);
   bool flush(Id id, Connection& c);
   void park(Id id, Connection& c, StoreRequest request, TimePoint deadline);
@@ -120,12 +128,14 @@ class Server final : public StoreServer {
   std::set<std::pair<TimePoint, Id>> deadlines_;
   std::unordered_multimap<std::string, Id> waiting_;
   std::optional<TimePoint> accept_again_;
+  std::vector<std::pair<std::string, Bytes>> due_;  // last words of connections that have ended
   std::size_t buffered_ = 0;
   Id next_id_ = 2;
   // Shared:
   std::atomic<bool> stopping_{false}, closed_to_newcomers_{false};
   std::mutex mutex_;
   std::condition_variable idle_;
+  std::vector<std::pair<std::string, Bytes>> handed_in_;  // by set_first()
   int clients_ = 0;
   std::thread thread_;  // the last member: it uses all the others
 };

@@ -27,7 +27,7 @@ def join(init_method: str | None, store: Any, rank: int, size: int, timeout: flo
     _set_timeouts(settings, timeout)
     if _must_agree(settings):
         return _join_in(_core.open_unguarded_store(settings), "unisono", settings)
-    return _core.init(settings) if method != "env://" else _the_one_world(settings)
+    return _core.init(settings, _world.latecomers) if method != "env://" else _the_one_world(settings)
 
 
 def _must_agree(settings: _core.Config) -> bool:
