@@ -4,6 +4,7 @@
 
 #include "docs.h"
 #include "group.h"
+#include "numbers.h"
 #include "operation.h"
 #include "work.h"
 
@@ -43,6 +44,8 @@ nb::object perform(const PyGroup& self, const char* name, const Common& common, 
 
 nb::object all_reduce(const PyGroup& self, nb::handle x, nb::handle op, nb::handle out, bool async_op,
                       nb::handle timeout, nb::handle algorithm) {
+  if (is_number(x))
+    return reduce_number(self, Collective::all_reduce, "all_reduce", x, 0, op, out, async_op, timeout, algorithm);
   return perform(self, "all_reduce", {async_op, timeout, algorithm}, [&](Operation& o) {
     o.call.collective = Collective::all_reduce;
     o.call.op = parse_op(op, o.name);
@@ -61,6 +64,8 @@ nb::object all_reduce(const PyGroup& self, nb::handle x, nb::handle op, nb::hand
 
 nb::object reduce(const PyGroup& self, nb::handle x, int root, nb::handle op, nb::handle out, bool async_op,
                   nb::handle timeout, nb::handle algorithm) {
+  if (is_number(x))
+    return reduce_number(self, Collective::reduce, "reduce", x, root, op, out, async_op, timeout, algorithm);
   return perform(self, "reduce", {async_op, timeout, algorithm}, [&](Operation& o) {
     o.call.collective = Collective::reduce;
     o.call.op = parse_op(op, o.name);
@@ -318,11 +323,13 @@ void register_collectives(nb::class_<PyGroup>& cls) {
   const nb::kw_only named;
   def(cls, "all_reduce", &all_reduce, docs::kAllReduce,
       {{"x: Array, op: Op = 'sum', *, out: Array | None = None, ", false, "None"},
-       {"x: Array, op: Op = 'sum', *, out: Array | None = None, ", true, "Work"}},
+       {"x: Array, op: Op = 'sum', *, out: Array | None = None, ", true, "Work"},
+       {"x: Number, op: Op = 'sum', *, out: None = None, ", false, "Number"}},
       "x"_a.none(), "op"_a = "sum", named, "out"_a = none);
   def(cls, "reduce", &reduce, docs::kReduce,
       {{"x: Array, root: int = 0, op: Op = 'sum', *, out: Array | None = None, ", false, "None"},
-       {"x: Array, root: int = 0, op: Op = 'sum', *, out: Array | None = None, ", true, "Work"}},
+       {"x: Array, root: int = 0, op: Op = 'sum', *, out: Array | None = None, ", true, "Work"},
+       {"x: Number, root: int = 0, op: Op = 'sum', *, out: None = None, ", false, "Number | None"}},
       "x"_a.none(), "root"_a = 0, "op"_a = "sum", named, "out"_a = none);
   def(cls, "broadcast", &broadcast, docs::kBroadcast,
       {{"x: Array, root: int = 0, *, ", false, "None"}, {"x: Array, root: int = 0, *, ", true, "Work"}},  //

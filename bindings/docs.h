@@ -13,6 +13,9 @@ Elements are float16, bfloat16, float32, float64, (u)int8 to (u)int64, bool, com
 for sum, avg and product), in any array with the buffer protocol or DLPack: used in place, or through a copy
 where they do not lie side by side.
 
+A number (int, bool as 0 or 1, float, complex, a NumPy scalar) in place of x: the result is returned, of that
+type; an int counts as int64.
+
 Blocks until the result is there; with async_op=True returns a Work at once instead. timeout: seconds, or a
 timedelta.
 algorithm: by name, instead of the group's choice; the same on all ranks.

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from unisono._types import Array, Counts, Op, Parts, Seconds
 
 T = TypeVar("T")
+Number = TypeVar("Number", int, float, complex)
 __version__: str
 
 class ReduceOp(enum.Enum):
@@ -518,6 +519,9 @@ class Group:
         for sum, avg and product), in any array with the buffer protocol or DLPack: used in place, or through a copy
         where they do not lie side by side.
 
+        A number (int, bool as 0 or 1, float, complex, a NumPy scalar) in place of x: the result is returned, of that
+        type; an int counts as int64.
+
         Blocks until the result is there; with async_op=True returns a Work at once instead. timeout: seconds, or a
         timedelta.
         algorithm: by name, instead of the group's choice; the same on all ranks.
@@ -536,6 +540,17 @@ class Group:
         timeout: Seconds = None,
         algorithm: str | None = None,
     ) -> Work: ...
+    @overload
+    def all_reduce(
+        self,
+        x: Number,
+        op: Op = "sum",
+        *,
+        out: None = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Number: ...
     @overload
     def reduce(
         self,
@@ -567,6 +582,18 @@ class Group:
         timeout: Seconds = None,
         algorithm: str | None = None,
     ) -> Work: ...
+    @overload
+    def reduce(
+        self,
+        x: Number,
+        root: int = 0,
+        op: Op = "sum",
+        *,
+        out: None = None,
+        async_op: Literal[False] = False,
+        timeout: Seconds = None,
+        algorithm: str | None = None,
+    ) -> Number | None: ...
     @overload
     def broadcast(
         self,

@@ -109,11 +109,13 @@ def locked(x: np.ndarray) -> np.ndarray:
 
 REFUSED: dict[str, tuple[Callable[[Group], object], str]] = {
     "a list": (lambda w: w.all_reduce([1.0, 2.0]), "all_reduce: x is a list; give an array"),
-    "a number": (lambda w: w.all_reduce(1.0), "all_reduce: x is a float"),
+    "a number": (lambda w: w.all_reduce(1.0, async_op=True), "x is a number .a float.*need an array"),
+    "a number and out": (lambda w: w.reduce(1, out=np.zeros(1)), "x is a number .a int.*need an array"),
+    "a number elsewhere": (lambda w: w.broadcast(1.0), "broadcast: x is a float"),
+    "a huge number": (lambda w: w.all_reduce(2**63), "beyond 64 bits"),
     "None": (lambda w: w.broadcast(None), "broadcast: x is None"),
     "read-only": (lambda w: w.all_reduce(locked(np.zeros(3))), "all_reduce: x is read-only"),
     "bytes": (lambda w: w.all_reduce(b"abc"), "all_reduce: x is read-only"),
-    "a NumPy number": (lambda w: w.all_reduce(np.float64(1)), "all_reduce: x is read-only"),
     "read-only out": (lambda w: w.all_gather(np.zeros(3), locked(np.zeros(3))), "all_gather: out is read-only"),
     "a broadcast view": (
         lambda w: w.all_reduce(np.lib.stride_tricks.as_strided(np.zeros(2), (3, 2), (0, 8))),

@@ -176,3 +176,28 @@ def barrier(world: Group) -> list[float]:
 def test_barrier(pools: Pools, ranks: int, transport: str) -> None:
     times = pools(ranks, transport).run(barrier)
     assert min(left for _, left in times) >= times[0][0]
+
+
+def single_numbers(world: Group) -> None:
+    n, rank = world.size, world.rank
+    total = n * (n + 1) // 2
+    for mine, expected in (
+        (rank + 1, total),
+        (rank + 1.5, total + 0.5 * n),
+        (complex(rank, 1), complex(total - n, n)),
+        (True, n),
+        (np.float32(rank + 1), np.float32(total)),
+        (np.float64(rank + 1), np.float64(total)),
+        (np.int16(rank + 1), np.int16(total)),
+        (np.True_, np.True_),
+    ):
+        got = world.all_reduce(mine)
+        assert got == expected and type(got) is type(expected), (mine, got)
+        got = world.reduce(mine, root=n - 1)
+        assert (got == expected and type(got) is type(expected)) if rank == n - 1 else got is None, (mine, got)
+    assert world.all_reduce(rank, "max") == n - 1 and world.all_reduce(-1.5, "avg") == -1.5
+
+
+@pytest.mark.parametrize(("ranks", "transport"), [(2, ""), (3, "tcp")])
+def test_single_numbers(pools: Pools, ranks: int, transport: str) -> None:
+    pools(ranks, transport).run(single_numbers)

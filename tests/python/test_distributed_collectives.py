@@ -320,6 +320,8 @@ def refused(world: Group, place: str) -> None:
                 raise AssertionError(f"{words}: no error")
         for call in (
             lambda: dist.all_gather(fractions, fractions),
+            lambda: dist.all_reduce(3.5),
+            lambda: dist.reduce(np.float64(1), 0),
             lambda: dist.new_group(timeout=5),
             lambda: dist.barrier(timeout=1.5),
         ):

@@ -32,8 +32,10 @@ reveal_type(world.all_gather(x))
 reveal_type(world.split(0))
 reveal_type(unisono.spawn_threads(2, lambda group: group.rank))
 reveal_type(world.recv(bytearray(8)))
+reveal_type(world.all_reduce(3.5))
+reveal_type(world.reduce(True, op="max"))
 world.broadcast(x, root="first")
-world.all_reduce(3.0)
+world.all_reduce("3.0")
 """
 
 
@@ -59,10 +61,12 @@ def test_types_that_a_user_sees(tmp_path: Path) -> None:
         '"unisono._core.Group | None"',
         '"list[int]"',
         '"unisono._core.Received"',
+        '"float"',
+        '"int | None"',
     ], done.stdout
     errors = [line for line in lines if ": error: " in line]
     assert len(errors) == 2, done.stdout
-    assert "user.py:13: error: " in errors[0] and "user.py:14: error: " in errors[1], errors
+    assert "user.py:15: error: " in errors[0] and "user.py:16: error: " in errors[1], errors
 
 
 def test_everything_public_is_documented() -> None:

@@ -43,6 +43,11 @@ def bare(tensor: Any) -> Any:
 
 def core_op(op: Any, tensor: Tensor, operation: str) -> _core.ReduceOp:
     """The library's name for `op`. Raises InvalidArgument where `tensor` cannot be combined so."""
+    if not isinstance(tensor, list | tuple) and not hasattr(tensor, "__setitem__"):
+        raise TypeError(
+            f"{operation}: Expected an array, to which the result is written, but got {type(tensor).__name__} instead. "
+            "Nothing was sent"
+        )
     known = _CORE.get(op)
     if known is None:
         name = op if isinstance(op, str) else getattr(op, "name", None)  # torch's ReduceOp, unisono's
