@@ -79,7 +79,7 @@ def mismatch() -> str:
     return refused(dist.all_reduce, torch.ones(10 + dist.get_rank()))
 
 
-def names() -> dict[str, str]:
+def names() -> dict[str, Any]:
     group: Any = dist.group.WORLD
     model: Any = DistributedDataParallel(torch.nn.Linear(2, 2))
     return {
@@ -88,6 +88,7 @@ def names() -> dict[str, str]:
         "logged": model._get_ddp_logging_data().get("backend_name", ""),
         "monitored_barrier": refused(dist.monitored_barrier),
         "sequence": refused(group._get_sequence_number_for_group),
+        "recorded_by_torch": len(getattr(dist.distributed_c10d._world, "pg_flight_recorder_hooks", [])),
         "split_group": refused(dist.split_group, split_ranks=[list(range(dist.get_world_size()))]),
     }
 

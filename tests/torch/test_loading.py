@@ -49,10 +49,10 @@ def test_the_extra_never_replaces_the_users_torch() -> None:
 
 
 def test_a_part_built_for_another_torch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    stale = SimpleNamespace(TORCH_VERSION="2.12.1", __file__="/somewhere/_backend.so")
+    stale = SimpleNamespace(TORCH_VERSION="2.9.0", __file__="/somewhere/_backend.so")
     monkeypatch.setenv(_load.VARIABLE, "compiled")
     monkeypatch.setattr(_load, "_import", lambda path: stale)
-    with pytest.raises(ImportError, match=r"built for torch 2\.12\.1") as caught:
+    with pytest.raises(ImportError, match=r"built for torch 2\.9\.0") as caught:
         load()
     assert "unisono.torch._build --output /somewhere/_backend.so" in str(caught.value)
 

@@ -16,6 +16,7 @@ from unisono.torch import _versions
 
 RANKS = 3
 FROM_2_14 = _versions.parts(torch.__version__) >= (2, 14)
+FROM_2_15 = _versions.parts(torch.__version__) >= (2, 15)
 
 
 class Both:
@@ -102,10 +103,14 @@ def test_names(both: Both) -> None:
         assert (ours["get_backend"], ours["name"], ours["logged"]) == ("unisono", "custom", "custom")
         refused = ours["monitored_barrier"]
         assert refused == "" if FROM_2_14 else "only implemented for GLOO" in refused
-        # Torch refuses to ask back ends in C++ that it does not know; it asks a group in Python itself.
-        assert ours["sequence"] == "" if in_python() else "sequence numbers" in ours["sequence"]
+        # Before 2.15 torch refuses to ask back ends in C++ that it does not know; it asks a group in Python itself.
+        assert (ours["split_group"] == "") == FROM_2_15, ours["split_group"]
+        assert ours["recorded_by_torch"] == 0
+        answers = in_python() or FROM_2_15
+        assert ours["sequence"] == "" if answers else "sequence numbers" in ours["sequence"]
     for theirs in both.run("gloo", cases.names):
-        assert theirs["monitored_barrier"] == theirs["sequence"] == "" != theirs["split_group"]
+        assert theirs["monitored_barrier"] == theirs["sequence"] == ""
+        assert (theirs["split_group"] == "") == FROM_2_15
 
 
 def test_a_mismatch_is_told_to_all(both: Both) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-TESTED = ("2.13.0", "2.14.1")
+TESTED = ("2.13.0", "2.14.1", "2.15.0")
 """Versions on which the tests passed; docs/migration.md says which tests."""
 OLDEST = (2, 10)
 """Before this one c10d's back ends lack interfaces that this one implements."""

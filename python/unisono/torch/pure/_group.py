@@ -156,6 +156,7 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
         group_name: str | None = None,
         group_desc: str | None = None,
         *_: Any,
+        device_types: list[torch.device] | None = None,  # torch 2.15's: this group has the CPU alone
     ) -> Any:
         """The members' new group; None for others."""
         if self._rank not in ranks:
