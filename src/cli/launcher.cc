@@ -9,6 +9,7 @@
 #include "cli/launcher_job.h"
 #include "rendezvous/job_handshake.h"
 #include "rendezvous/secret_source.h"
+#include "rendezvous/served_by.h"
 
 namespace unisono::cli {
 namespace launcher {
@@ -70,6 +71,7 @@ Status Launcher::prepare() {
     auto store = rendezvous::StoreServer::start(job_.store, std::move(options));
     if (!store) return store.status();
     store_ = std::move(*store);
+    rendezvous::say_who_serves(*store_, rendezvous::kLauncher);
   }
   auto secret = rendezvous::make_secret_fd(job_.secret);
   if (!secret) return secret.status();

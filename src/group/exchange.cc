@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "engine/abort_record.h"
 #include "rendezvous/attendance.h"
@@ -33,12 +34,16 @@ Status missing_ranks(const Party& party, const std::vector<int>& missing) {
   return rendezvous::missing_ranks(party.store.describe(), party.size, missing, party.timeout);
 }
 
-/// What the watch says, if it can say anything.
-Status news(const Party& party) noexcept {
-  try {
-    return party.watch ? party.watch() : Status();
-  } catch (...) {
-    return {};
+/// What the watch says when the store is lost. The store's connection may end a moment before others tell why.
+Status late_news(const Party& party) noexcept {
+  constexpr auto kLast = std::chrono::milliseconds(300), kBetween = std::chrono::milliseconds(10);
+  for (const auto until = std::chrono::steady_clock::now() + kLast;;) {
+    try {
+      if (Status gone = party.watch ? party.watch() : Status(); !gone.ok()) return gone;
+    } catch (...) {  // it asks the store, too
+    }
+    if (!party.watch || std::chrono::steady_clock::now() > until) return {};
+    std::this_thread::sleep_for(kBetween);
   }
 }
 
@@ -120,10 +125,9 @@ Status about_store(const Party& party, const Status& why) {
     return why;
   } catch (const Error&) {
     const StoreServer& server = *party.server;
-    const std::string process = server.pid == 0 ? "" : fmt::format(" (host {}, pid {})", server.host, server.pid);
-    return Status::rank_failure(
-        fmt::format("rank {}{}, which serves the store, has ended: {}", server.rank, process, why.message()),
-        server.rank, server.host, server.pid);
+    return Status::rank_failure(fmt::format("{} (host {}, pid {}), which serves the store, has ended: {}", server.who,
+                                            server.host, server.pid, why.message()),
+                                server.rank, server.host, server.pid);
   }
 }
 
@@ -151,7 +155,7 @@ Result<Exchanged> exchange_and_decide(const Party& party, const std::string& min
   } catch (...) {
     const Status why = status_from_current_exception();
     if (why.code() != Code::system) return why;
-    const Status gone = news(party);
+    const Status gone = late_news(party);
     return gone.ok() ? about_store(party, why) : gone;
   }
 }

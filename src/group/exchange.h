@@ -17,9 +17,10 @@ namespace unisono::group {
 using Watch = std::function<Status()>;
 /// The rank that serves the store.
 struct StoreServer {
-  int rank = 0;  ///< in the numbering of the caller's errors; -1: not one of its ranks
+  int rank = 0;     ///< in the numbering of the caller's errors; -1: not one of its ranks
+  std::string who;  ///< "rank 0", or "rank 0 of group \"world\""
   std::string host;
-  std::int64_t pid = 0;  ///< 0: not known yet
+  std::int64_t pid = 0;
 };
 /// Who exchanges, where, and for how long.
 struct Party {

@@ -13,6 +13,7 @@
 #include "group/join_report.h"
 #include "group/links.h"
 #include "group/tuned.h"
+#include "rendezvous/answer_by.h"
 #include "rendezvous/claim.h"
 #include "rendezvous/interface.h"
 #include "tuning/topology.h"
@@ -170,8 +171,9 @@ Status decide_transport(const ContextImpl& c, Parts& parts, const std::vector<In
 }
 
 /// Ranks that cannot share memory with somebody publish a tcp address, all others an empty one.
-Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, const std::vector<Introduction>& all,
-                                               const group::Watch& watch, TimePoint deadline) {
+Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, Store& store,
+                                               const std::vector<Introduction>& all, const group::Watch& watch,
+                                               TimePoint deadline) {
   if (parts.transport != "tcp" && parts.transport != "mixed") return std::vector<std::string>(all.size());
   std::vector<std::string> addresses{"127.0.0.1"};
   if (!all_on_one_host(all)) {
@@ -188,8 +190,8 @@ Result<std::vector<std::string>> tcp_addresses(ContextImpl& c, Parts& parts, con
   auto index = c.tcp(addresses);
   if (!index) return index.status();
   const group::Party party{
-      *parts.store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()), deadline - c.clock.now(), c.clock,
-      watch,        parts.server};
+      store, parts.name + "/tcp", parts.rank, static_cast<int>(all.size()), deadline - c.clock.now(), c.clock,
+      watch, parts.server};
   return group::exchange(party, c.messenger->transport(*index).address());
 }
 
@@ -217,7 +219,7 @@ std::size_t processors_of_host(const std::vector<Introduction>& all) {
 }
 
 /// Everybody's introduction, and rank 0's word on what was measured; its rules are in parts.tuned.
-std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, const group::Watch& watch,
+std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, Store& store, int size, const group::Watch& watch,
                                         Tuned& tuned) {
   const std::string mine = introduce(c, parts.domain.get()).dump();
   if (size == 1) return value_or_throw(parse_all({mine}));
@@ -229,8 +231,7 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
     add_rules_of_one_host(found, c.config, all->size(), processors_of_host(*all), second_cache_bytes());
     return to_text(found);
   };
-  const group::Party party{*parts.store,          parts.name, parts.rank, size,
-                           c.config.init_timeout, c.clock,    watch,      parts.server};
+  const group::Party party{store, parts.name, parts.rank, size, c.config.init_timeout, c.clock, watch, parts.server};
   auto exchanged = value_or_throw(group::exchange_and_decide(party, mine, decide));
   tuned = parse_tuned(exchanged.decision);
   parts.tuned = tuned.rules;
@@ -239,18 +240,22 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, int size, 
 
 /// Why there is no use in waiting for connections to `missing`: a rank has reported that it cannot come, or the store
 /// is gone with the rank that serves it, before that one has connected. Ranks that have may leave it, and end it.
-Status no_use_in_connecting(const Parts& parts, int size, group::JoinReport& report, const std::vector<int>& missing) {
+Status no_use_in_connecting(const Parts& parts, Store& store, int size, group::JoinReport& report,
+                            const std::vector<int>& missing) {
   try {
     return report.look();
   } catch (...) {
     if (!parts.server || std::find(missing.begin(), missing.end(), parts.server->rank) == missing.end()) return {};
-    const group::Party party{*parts.store, parts.name, parts.rank, size, {}, parts.context->clock, {}, parts.server};
+    const group::Party party{store, parts.name, parts.rank, size, {}, parts.context->clock, {}, parts.server};
     const Status why = group::about_store(party, status_from_current_exception());
     return why.code() == Code::rank_failure ? why : Status();
   }
 }
 
-std::shared_ptr<GroupImpl> join_with(Parts parts, int size, group::JoinReport& report);
+constexpr Duration kLastAnswers = std::chrono::milliseconds(500);
+
+std::shared_ptr<GroupImpl> join_with(Parts parts, Store& store, int size, TimePoint deadline,
+                                     group::JoinReport& report);
 
 }  // namespace
 
@@ -267,16 +272,20 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
   parts.name = name;
   parts.rank = rank;
   if (const auto server = rendezvous::rank_0_serving(*store); server && rank != 0)
-    parts.server = group::StoreServer{0, server->host, server->pid};
+    parts.server = group::StoreServer{0, fmt::format("rank 0 of group \"{}\"", name), server->host, server->pid};
   parts.failure = std::make_shared<engine::Failure>();
-  group::JoinReport report(*store, name, rank, size, context->host.host, context->host.pid);
+  // A moment longer than others are waited for: the answers to the last questions still count.
+  const TimePoint deadline = saturating_add(context->clock.now(), context->config.init_timeout);
+  const auto in_time = rendezvous::answering_by(*store, saturating_add(deadline, kLastAnswers));
+  Store& asked = in_time ? *in_time : *store;
+  group::JoinReport report(asked, name, rank, size, context->host.host, context->host.pid);
   try {
     if (size > 1) {
       report.leave_last_words();
       throw_status(report.agree_on_size());
     }
     context->log.info(fmt::format("joining group \"{}\" of {} ranks through the {}", name, size, store->describe()));
-    return join_with(std::move(parts), size, report);
+    return join_with(std::move(parts), asked, size, deadline, report);
   } catch (...) {
     if (size > 1) report.publish(status_from_current_exception());
     throw;
@@ -284,18 +293,19 @@ std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std
 }
 
 namespace {
-std::shared_ptr<GroupImpl> join_with(Parts parts, int size, group::JoinReport& report) {
+/// `store`: that of `parts`, answering in time.
+std::shared_ptr<GroupImpl> join_with(Parts parts, Store& store, int size, TimePoint deadline,
+                                     group::JoinReport& report) {
   ContextImpl& c = *parts.context;
   const int rank = parts.rank;
   const group::Watch watch = [&] { return report.look_for_all(); };
-  const TimePoint deadline = saturating_add(c.clock.now(), c.config.init_timeout);
   if (c.stages != nullptr && size > 1) parts.domain = value_or_throw(engine::Domain::create(*c.stages, rank, size));
 
   Tuned tuned;
-  std::vector<Introduction> all = introductions(c, parts, size, watch, tuned);
+  std::vector<Introduction> all = introductions(c, parts, store, size, watch, tuned);
   throw_status(decide_transport(c, parts, all));
   if (size > 1) parts.topology = topology_of(c, parts, all);
-  const auto tcp = value_or_throw(tcp_addresses(c, parts, all, watch, deadline));
+  const auto tcp = value_or_throw(tcp_addresses(c, parts, store, all, watch, deadline));
 
   const std::vector<int> machines = number_machines(c, all);
   std::string ids = parts.name;
@@ -327,7 +337,7 @@ std::shared_ptr<GroupImpl> join_with(Parts parts, int size, group::JoinReport& r
   if (c.share_cores(place, may_run_on) && may_run_on.size() == static_cast<std::size_t>(size))
     parts.mates = group::mates_of(place, may_run_on, second_cache_bytes());  // places are ranks then
   const auto watch_missing = [&](const std::vector<int>& missing) {
-    return no_use_in_connecting(parts, size, report, missing);
+    return no_use_in_connecting(parts, store, size, report, missing);
   };
   throw_status(with_addresses(connect(parts, control, deadline, watch_missing), tcp, rank));
   auto impl = GroupImpl::create(std::move(parts));

@@ -7,6 +7,7 @@
 
 #include "group/exchange.h"
 #include "group/group_impl.h"
+#include "rendezvous/answer_by.h"
 
 namespace unisono::detail {
 
@@ -59,6 +60,11 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
   parts.rank = static_cast<int>(mine - ranks.begin());
   parts.name =
       fmt::format("{}/{{{}}}{}", parts_.name, fmt::join(list, ","), ordinal == 0 ? "" : fmt::format("#{}", ordinal));
+  parts.server = parts_.server;
+  if (parts.server) {
+    const auto serves = std::find(list.begin(), list.end(), parts.server->rank);
+    parts.server->rank = serves == list.end() ? -1 : static_cast<int>(serves - list.begin());
+  }
   parts.failure = std::make_shared<engine::Failure>();
   const int n = static_cast<int>(list.size());
   bool all_share = true, any_share = false;
@@ -80,8 +86,17 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
   if (n > 1) {
     if (c.stages != nullptr && all_share)
       parts.domain = value_or_throw(engine::Domain::create(*c.stages, parts.rank, n));
-    const group::Party party{*parts.store, fmt::format("group/{:016x}", id),           parts.rank, n, timeout,
-                             c.clock,      [&] { return no_use_in_waiting_for(list); }};
+    // A moment longer than the others are waited for: the answers to the last questions still count.
+    const auto in_time =
+        rendezvous::answering_by(*parts.store, saturating_add(deadline, std::chrono::milliseconds(500)));
+    const group::Party party{in_time ? *in_time : *parts.store,
+                             fmt::format("group/{:016x}", id),
+                             parts.rank,
+                             n,
+                             timeout,
+                             c.clock,
+                             [&] { return no_use_in_waiting_for(list); },
+                             parts_.server};
     const auto offsets = group::exchange(party, std::to_string(parts.domain ? parts.domain->control_offset() : 0));
     if (!offsets)
       throw_status(offsets.status().with_context(

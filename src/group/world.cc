@@ -4,10 +4,12 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "group/context_impl.h"
 #include "group/join_report.h"
 #include "group/lingering.h"
+#include "rendezvous/answer_by.h"
 #include "rendezvous/claim.h"
 #include "unisono/group.hpp"
 
@@ -41,7 +43,9 @@ Group join_world(Config config, detail::Lingering& late) {
   if (!wrong.ok()) config.init_timeout = std::min(config.init_timeout, kTellWithin);
   const auto place = rendezvous::meet(config, log);
   if (!place) throw_status(wrong.ok() ? place.status() : wrong);
-  group::JoinReport report(*place->store, kWorld, config.rank, config.size, here.host, here.pid);
+  const auto in_time =
+      rendezvous::answering_by(*place->store, saturating_add(std::chrono::steady_clock::now(), config.init_timeout));
+  group::JoinReport report(in_time ? *in_time : *place->store, kWorld, config.rank, config.size, here.host, here.pid);
   try {
     const Context context = make_context(config, *place, report);
     return context.create_group(place->store, config.rank, config.size, kWorld);

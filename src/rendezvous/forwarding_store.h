@@ -5,13 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "rendezvous/answer_by.h"
 #include "rendezvous/when_gone.h"
 #include "unisono/store.hpp"
 
 namespace unisono::rendezvous {
 
 /// Thread-safety: that of the other store.
-class ForwardingStore : public Store, public KeepsLastWords {
+class ForwardingStore : public Store, public KeepsLastWords, public AnswersInTime {
  public:
   explicit ForwardingStore(std::shared_ptr<Store> to) : to_(std::move(to)) {}
   void set(std::string_view key, std::span<const std::byte> value) override { to_->set(key, value); }
@@ -29,6 +30,7 @@ class ForwardingStore : public Store, public KeepsLastWords {
     return rendezvous::set_when_gone(*to_, key, value);
   }
   bool can_notice() const noexcept override { return keeps_last_words(*to_); }
+  std::shared_ptr<Store> answering_by(TimePoint deadline) override { return rendezvous::answering_by(*to_, deadline); }
 
  protected:
   /// Let go of the other store; nothing may be asked after that.

@@ -14,14 +14,13 @@
 #include "rendezvous/forwarding_store.h"
 #include "rendezvous/host_identity.h"
 #include "rendezvous/job_handshake.h"
-#include "rendezvous/key_values.h"
+#include "rendezvous/served_by.h"
 #include "rendezvous/store_client.h"
 #include "rendezvous/store_server.h"
 
 namespace unisono::rendezvous {
 namespace {
 
-constexpr const char* kServedByKey = "served by rank 0";
 constexpr Duration kLinger = std::chrono::seconds(3);
 constexpr Duration kJoinRunning = std::chrono::seconds(5);  // a server that has the address already must answer so soon
 constexpr Duration kJoinAttempt = std::chrono::milliseconds(500);
@@ -77,28 +76,15 @@ Result<std::shared_ptr<Store>> serve_or_join(const Opening& o, const Endpoint& a
           fmt::format("{}; it is not this job's store: {}", failed.message(), store.status().message()), 0);
     server = StoreServer::start(at, options);
   }
-  if (const auto here = this_host()) (*server)->set_first(kServedByKey, to_bytes(to_text(*here)));
+  say_who_serves(**server, kRank0);
   auto client = join(o, (*server)->endpoint(), o.config.init_timeout);
   if (!client) return client.status().with_context("rank 0 serves the store and cannot reach it");
   return std::shared_ptr<Store>(std::make_shared<ServedStore>(std::move(*server), std::move(*client)));
 }
 
-/// Which process serves this store, if a rank does.
-std::optional<HostIdentity> serving_rank(Store& store) {
-  const std::string key = kServedByKey;
-  try {
-    if (!store.check(std::span(&key, 1))) return std::nullopt;
-    const Bytes text = store.get(key, std::chrono::seconds(1));
-    const auto identity = parse_host_identity({reinterpret_cast<const char*>(text.data()), text.size()});
-    return identity ? std::optional(*identity) : std::nullopt;
-  } catch (const Error&) {  // a former world's, which goes away: whoever asks it next finds out
-    return std::nullopt;
-  }
-}
-
 Result<OpenedStore> opened(Result<std::shared_ptr<Store>> store, bool of_one_user) {
   if (!store) return store.status();
-  const auto rank_0 = serving_rank(**store);
+  const auto rank_0 = served_by_rank_0(**store);
   return OpenedStore{std::move(*store), of_one_user, rank_0};
 }
 

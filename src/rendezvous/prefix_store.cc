@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "rendezvous/answer_by.h"
 #include "rendezvous/when_gone.h"
 #include "unisono/error.hpp"
 #include "unisono/store.hpp"
@@ -9,7 +10,7 @@
 namespace unisono {
 namespace {
 
-class PrefixStore final : public Store, public rendezvous::KeepsLastWords {
+class PrefixStore final : public Store, public rendezvous::KeepsLastWords, public rendezvous::AnswersInTime {
  public:
   PrefixStore(std::string prefix, std::shared_ptr<Store> inner)
       : prefix_(std::move(prefix) + "/"), inner_(std::move(inner)) {}
@@ -28,6 +29,11 @@ class PrefixStore final : public Store, public rendezvous::KeepsLastWords {
     return rendezvous::set_when_gone(*inner_, full(key), value);
   }
   bool can_notice() const noexcept override { return rendezvous::keeps_last_words(*inner_); }
+  std::shared_ptr<Store> answering_by(TimePoint deadline) override {
+    auto inner = rendezvous::answering_by(*inner_, deadline);
+    if (inner == nullptr) return nullptr;
+    return std::make_shared<PrefixStore>(prefix_.substr(0, prefix_.size() - 1), std::move(inner));
+  }
   std::string describe() const override { return fmt::format("{} under \"{}\"", inner_->describe(), prefix_); }
 
  private:

@@ -13,10 +13,11 @@
 
 #include "base/clock.h"
 #include "base/process_mark.h"
+#include "rendezvous/answer_by.h"
 #include "rendezvous/key_values.h"
+#include "rendezvous/request_store.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/store_protocol.h"
-#include "rendezvous/when_gone.h"
 
 namespace unisono::rendezvous {
 namespace {
@@ -25,6 +26,7 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
 constexpr Duration kAttempt = std::chrono::seconds(5);         // one connect, and one handshake, on one address
 constexpr Duration kLastTry = std::chrono::milliseconds(200);  // to reach a server that has hung up once
+constexpr Duration kSoon = std::chrono::milliseconds(300);     // an answer that a living server gives
 constexpr Duration kLateAnswer =
     std::chrono::seconds(2);  // what a server may need beyond the timeout that it keeps itself
 
@@ -37,6 +39,8 @@ struct Wire {
   FrameReader in;
   bool has_last_words = false;  ///< the server publishes something when it ends without a goodbye
 };
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 Status send_all(int fd, std::span<const std::byte> bytes, TimePoint deadline) {
   while (!bytes.empty()) {
@@ -86,8 +90,9 @@ Status shake_hands(int fd, Handshake& handshake, TimePoint deadline) {
 /// What one round over all addresses came to.
 struct Round {
   std::optional<Wire> wire;
-  Status refused;     ///< somebody answered who does not belong to the job: trying again is of no use
-  std::string tried;  ///< "10.0.0.1:29500: Connection refused (errno 111); ..."
+  Status refused;       ///< somebody answered who does not belong to the job: trying again is of no use
+  bool silent = false;  ///< somebody has the address and says nothing
+  std::string tried;    ///< "10.0.0.1:29500: Connection refused (errno 111); ..."
 };
 
 Round try_all(const Endpoint& to, HandshakeFactory& factory, TimePoint deadline) {
@@ -114,9 +119,12 @@ Round try_all(const Endpoint& to, HandshakeFactory& factory, TimePoint deadline)
       round.wire = Wire{std::move(*fd), {}, false};
       return round;
     }
+    round.silent |= status.code() == Code::timeout;
     if (status.code() == Code::authentication) round.refused = status.with_context(to_string(address));
     note(fmt::format("{}: connected, but {}{}", to_string(address), status.message(),
-                     status.code() == Code::timeout ? " (does the port belong to another program?)" : ""));
+                     status.code() == Code::timeout
+                         ? " (does the port belong to another program? Is the one that listens there stopped?)"
+                         : ""));
   }
   return round;
 }
@@ -137,7 +145,7 @@ Result<Wire> dial(const Endpoint& to, HandshakeFactory& factory, Duration patien
         pause / 2 + Duration(std::uniform_int_distribution<std::int64_t>(0, pause.count() / 2)(random));
     if (now() + wait >= deadline)
       return Status(
-          Code::system,
+          round.silent ? Code::timeout : Code::system,
           fmt::format("cannot reach the store at {} within {:.1f} s, {} attempts; the last one: {}. Is rank 0 "
                       "(or the launcher) running, and is this its address?",
                       to_string(to), seconds(patience), attempts, round.tried));
@@ -146,77 +154,65 @@ Result<Wire> dial(const Endpoint& to, HandshakeFactory& factory, Duration patien
   }
 }
 
-class StoreClient final : public Store, public KeepsLastWords {
+class StoreClient final : public RequestStore, public AnswersInTime {
  public:
   StoreClient(Endpoint to, StoreClientOptions options, Wire first) : to_(std::move(to)), options_(std::move(options)) {
     idle_.push_back(std::move(first));
   }
   ~StoreClient() override {
     if (!process_.here()) return;  // a forked child: its parent stays
-    for (const auto* wires : {&idle_, &silent_})
+    for (const auto* wires : {&idle_, &unanswered_})
       for (const Wire& wire : *wires) say_goodbye(wire);
   }
 
-  void set(std::string_view key, std::span<const std::byte> value) override {
-    throw_status(check_value(value).with_context(describe()));
-    StoreRequest r{StoreOp::set, {std::string(key)}, {value.begin(), value.end()}, {}};
-    call(r);
-  }
-  Bytes get(std::string_view key, Duration timeout) override {
-    StoreRequest r{StoreOp::get, {std::string(key)}, {}, {}};
-    r.timeout = std::max(timeout, Duration{0});
-    return *call(r).value;
-  }
-  std::int64_t add(std::string_view key, std::int64_t delta) override {
-    return call({StoreOp::add, {std::string(key)}, {}, {}, delta}).number;
-  }
-  Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
-                    std::span<const std::byte> desired) override {
-    throw_status(check_value(expected).with_context(describe()));
-    throw_status(check_value(desired).with_context(describe()));
-    return *call({StoreOp::compare_set,
-                  {std::string(key)},
-                  {desired.begin(), desired.end()},
-                  {expected.begin(), expected.end()}})
-                .value;
-  }
-  bool check(std::span<const std::string> keys) override {
-    return call({StoreOp::check, {keys.begin(), keys.end()}, {}, {}}).number != 0;
-  }
-  void wait(std::span<const std::string> keys, Duration timeout) override {
-    StoreRequest r{StoreOp::wait, {keys.begin(), keys.end()}, {}, {}};
-    r.timeout = std::max(timeout, Duration{0});
-    call(r);
-  }
-  bool erase(std::string_view key) override { return call({StoreOp::erase, {std::string(key)}, {}, {}}).number != 0; }
-  bool set_when_gone(std::string_view key, std::span<const std::byte> value) override {
-    throw_status(check_value(value).with_context(describe()));
-    call({StoreOp::when_gone, {std::string(key)}, {value.begin(), value.end()}, {}});
-    return true;
+  /// For errors. A store without that key is no job's; one that is lost meanwhile was a former job's: whoever asks next
+  /// finds out.
+  void learn_who_serves(TimePoint deadline) {
+    try {
+      const Bytes text = *ask({StoreOp::get, {kServedByKey}, {}, {}}, deadline).value;
+      server_ = first_line({reinterpret_cast<const char*>(text.data()), text.size()});
+    } catch (const Error&) {
+    }
   }
   std::string describe() const override {
     return fmt::format("{} store at {}", to_.is_unix() ? "unix" : "tcp", to_string(to_));
   }
 
- private:
-  StoreResponse call(const StoreRequest& request) {
+  std::shared_ptr<Store> answering_by(TimePoint deadline) override;
+  /// As call(); but the answer is waited for until `deadline` at most, or kSoon where that has passed.
+  StoreResponse ask(const StoreRequest& request, TimePoint deadline) {
     throw_status(process_.check(describe()));
     throw_status(check_keys(request.keys).with_context(describe()));
-    const bool waits = request.op == StoreOp::get || request.op == StoreOp::wait;
-    const Duration patience =
-        waits ? request.timeout + std::min(kLateAnswer, Duration::max() - request.timeout) : options_.answer_timeout;
-    Wire wire = take_wire(request);
+    const Duration patience = std::min(patience_for(request), soonest(request, deadline));
+    const TimePoint until = saturating_add(now(), patience);
+    Wire wire = take_wire(request, until, patience);
     wire.has_last_words |= request.op == StoreOp::when_gone;
-    auto response = exchange(wire, request, saturating_add(now(), patience));
+    auto response = exchange(wire, request, until);
+    silent_ = !response && response.status().code() == Code::timeout;
     if (!response) {
       // Closing it would say that this process has ended.
-      if (wire.has_last_words && response.status().code() == Code::timeout) keep_silent(std::move(wire));
+      if (wire.has_last_words && silent_) keep_open(std::move(wire));
       if (response.status().code() == Code::system) hung_up_ = true;
       throw_status(lost(response.status(), request, patience));  // and the wire is closed
     }
     give_back(std::move(wire));
     throw_status(status_of(*response, describe(), request.timeout));
     return std::move(*response);
+  }
+
+ private:
+  StoreResponse call(const StoreRequest& request) override { return ask(request, TimePoint::max()); }
+
+  static bool waits(const StoreRequest& r) { return r.op == StoreOp::get || r.op == StoreOp::wait; }
+  Duration patience_for(const StoreRequest& r) const {
+    if (!waits(r)) return options_.answer_timeout;
+    const Duration late = silent_ ? kSoon : kLateAnswer;  // a server that was silent before gets no second chance
+    return r.timeout + std::min(late, Duration::max() - r.timeout);
+  }
+  static Duration soonest(const StoreRequest& r, TimePoint deadline) {
+    if (deadline == TimePoint::max()) return Duration::max();
+    const Duration least = waits(r) ? r.timeout + std::min(kSoon, Duration::max() - r.timeout) : kSoon;
+    return std::max<Duration>(deadline - now(), least);
   }
 
   static Status check_keys(const std::vector<std::string>& keys) {
@@ -243,7 +239,7 @@ class StoreClient final : public Store, public KeepsLastWords {
   }
 
   /// A connection that nobody uses, or a new one. The server was there before: it is not waited for again for long.
-  Wire take_wire(const StoreRequest& request) {
+  Wire take_wire(const StoreRequest& request, TimePoint until, Duration patience) {
     {
       std::lock_guard lock(mutex_);
       if (!idle_.empty()) {
@@ -252,9 +248,13 @@ class StoreClient final : public Store, public KeepsLastWords {
         return wire;
       }
     }
-    const Duration patience = hung_up_ ? kLastTry : options_.answer_timeout;
-    auto wire = dial(to_, *options_.handshake, std::min(options_.connect_timeout, patience));
-    if (!wire) throw_status(wire.status().with_context(fmt::format("{}: {}", describe(), list_keys(request.keys))));
+    const Duration least = hung_up_ ? kLastTry : std::min(options_.connect_timeout, options_.answer_timeout);
+    auto wire = dial(to_, *options_.handshake, std::min<Duration>(least, until - now()));
+    if (!wire) {
+      silent_ = wire.status().code() == Code::timeout;
+      if (silent_) throw_status(lost(wire.status(), request, patience));
+      throw_status(wire.status().with_context(fmt::format("{}: {}", describe(), list_keys(request.keys))));
+    }
     return std::move(*wire);
   }
 
@@ -265,9 +265,9 @@ class StoreClient final : public Store, public KeepsLastWords {
     (void)!::send(wire.fd.get(), goodbye.data(), goodbye.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
-  void keep_silent(Wire wire) {
+  void keep_open(Wire wire) {
     std::lock_guard lock(mutex_);
-    silent_.push_back(std::move(wire));
+    unanswered_.push_back(std::move(wire));
   }
 
   void give_back(Wire wire) {
@@ -277,29 +277,57 @@ class StoreClient final : public Store, public KeepsLastWords {
 
   Status lost(const Status& why, const StoreRequest& request, Duration patience) const {
     if (why.code() == Code::timeout)
-      return Status::timeout(fmt::format("{}: {}: no answer from the server within {:.3f} s (stopped, or cut off?)",
-                                         describe(), list_keys(request.keys), seconds(patience)));
-    return Status::system(fmt::format("{}: lost it while asking for {}: {}; has rank 0 (or the launcher) ended?",
-                                      describe(), list_keys(request.keys), why.message()),
-                          0);
+      return Status::timeout(fmt::format(
+          "{}: {}: {} serves it and has not answered for {:.3f} s: its process is stopped, or its host is "
+          "cut off. `ps -o stat= -p PID` there shows T where it is stopped; kill -CONT PID lets it go on",
+          describe(), list_keys(request.keys), server_.empty() ? "its server" : server_, seconds(patience)));
+    return Status::system(
+        fmt::format("{}: lost it while asking for {}: {}; has {} ended?", describe(), list_keys(request.keys),
+                    why.message(), server_.empty() ? "rank 0 (or the launcher)" : server_),
+        0);
   }
 
   const ProcessMark process_;
   const Endpoint to_;
   const StoreClientOptions options_;
+  std::string server_;                // "rank 0 (host a, pid 1)"; empty: it has not said
   std::atomic<bool> hung_up_{false};  // the server has closed a connection
+  std::atomic<bool> silent_{false};   // and it has not answered the last request
   std::mutex mutex_;
   std::vector<Wire> idle_;
-  std::vector<Wire> silent_;  // an answer is missing on them: open until this ends, never used again
+  std::vector<Wire> unanswered_;  // an answer is missing on them: open until this ends, never used again
 };
+
+/// See AnswersInTime.
+class InTime final : public RequestStore, public AnswersInTime {
+ public:
+  InTime(StoreClient& client, TimePoint deadline) : client_(client), deadline_(deadline) {}
+  std::string describe() const override { return client_.describe(); }
+  std::shared_ptr<Store> answering_by(TimePoint deadline) override {
+    return client_.answering_by(std::min(deadline, deadline_));
+  }
+
+ private:
+  StoreResponse call(const StoreRequest& request) override { return client_.ask(request, deadline_); }
+
+  StoreClient& client_;
+  const TimePoint deadline_;
+};
+
+std::shared_ptr<Store> StoreClient::answering_by(TimePoint deadline) {
+  return std::make_shared<InTime>(*this, deadline);
+}
 
 }  // namespace
 
 Result<std::shared_ptr<Store>> connect_store(const Endpoint& to, StoreClientOptions options) {
   if (!options.handshake) return Status::internal("a store client without a handshake");
+  const TimePoint deadline = saturating_add(now(), options.connect_timeout);
   auto wire = dial(to, *options.handshake, options.connect_timeout);
-  if (!wire) return wire.status();
-  return std::shared_ptr<Store>(std::make_shared<StoreClient>(to, std::move(options), std::move(*wire)));
+  if (!wire) return wire.status().code() == Code::timeout ? Status::system(wire.status().message(), 0) : wire.status();
+  auto client = std::make_shared<StoreClient>(to, std::move(options), std::move(*wire));
+  client->learn_who_serves(deadline);
+  return std::shared_ptr<Store>(std::move(client));
 }
 
 }  // namespace unisono::rendezvous
