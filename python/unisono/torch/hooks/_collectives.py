@@ -35,5 +35,6 @@ def all_gather(tensor: torch.Tensor, group: Group) -> Future[torch.Tensor]:
     """Every rank's flat tensor, all of one length: a tensor of shape (ranks, length)."""
     size = dist.get_world_size(group)
     gathered = tensor.new_empty(size * tensor.numel())
-    work = dist.all_gather_single(gathered, tensor, group=group, async_op=True)
+    gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # the name before torch 2.13
+    work = gather(gathered, tensor, group=group, async_op=True)
     return _future(work, gathered.view(size, tensor.numel()))
