@@ -15,7 +15,7 @@ struct StoreClientOptions {
   std::shared_ptr<HandshakeFactory> handshake;         ///< with Purpose::store
   Duration connect_timeout = std::chrono::minutes(5);  ///< how long a server may take to come up
   Duration answer_timeout = std::chrono::seconds(30);  ///< how long it may take to answer what does not wait
-  Logger log;
+  Logger log = {};
 };
 
 /// Connect, trying every address of the name again and again until the timeout: a server that is not up yet is normal.
