@@ -265,7 +265,7 @@ def barrier(
     if chosen is None:
         return None
     if device_ids is not None:
-        raise InvalidArgument("barrier: device_ids is for accelerators; this works on main memory: leave it away")
+        raise InvalidArgument("barrier: device_ids is for accelerators; this works on main memory: leave it out")
     limit = seconds_of(timeout, "barrier")
     return _perform(chosen, chosen.core.barrier, results=[], async_op=async_op, timeout=limit)
 

@@ -133,5 +133,5 @@ def _require_main_memory(device: Any) -> None:
     if str(kind) != "cpu":
         raise InvalidArgument(
             f"init_process_group: device_id is {device!r}; unisono.distributed works on arrays in main "
-            "memory: leave it away"
+            "memory: leave it out"
         )
