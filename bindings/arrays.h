@@ -31,8 +31,8 @@ class Array {
   /// Take `object`. Throws InvalidArgument that names `operation` and the argument `name` and says why it cannot be
   /// used.
   void import(nb::handle object, Access access, Elements elements, const char* operation, const char* name);
-  /// Take a list of n arrays of one type as one array: their elements, one part after the other. Parts that lie side by
-  /// side in memory are used in place; others go through a stage.
+  /// Take a list of n arrays of one type as one array: their elements, one part after the other.
+  /// Parts that lie side by side in memory are used in place; others go through a stage.
   void import_parts(nb::handle list, int n, Access access, Elements elements, const char* operation, const char* name);
   /// After the operation: bring a stage's contents back to where the caller looks. Nothing for contiguous or read
   /// arrays.

@@ -237,10 +237,11 @@ nb::object reduce_scatter(const PyGroup& self, nb::handle x, nb::handle out, nb:
   });
 }
 
-/// all_to_all from a list into a list. The sizes always travel as counts: whether they are equal differs by rank.
+/// all_to_all from a list into a list. The sizes always travel as counts: whether they are equal
+/// differs by rank.
 nb::object exchange_lists(Operation& o, nb::handle out, nb::handle counts, nb::handle output_counts) {
   if (!counts.is_none() || !output_counts.is_none())
-    refuse(o.name, ": x is a list, whose arrays say how much goes to whom; leave counts and output_counts away");
+    refuse(o.name, ": x is a list, whose arrays say how much goes to whom; leave counts and output_counts out");
   o.write_parts(out);
   if (!o.out.is_list()) refuse(o.name, ": x is a list of arrays and out is none; give lists for both");
   o.require_same_dtype();

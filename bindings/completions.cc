@@ -1,6 +1,5 @@
-/// Tells a thread of Python's which operations are done, so that callbacks run there and never on the progress thread.
-
-#include <nanobind/stl/optional.h>
+/// Tells a thread of Python's which operations are done, so that callbacks run there and never on
+/// the progress thread.
 
 #include <condition_variable>
 #include <deque>

@@ -1,4 +1,5 @@
-/// Group's operations on Python objects: lengths first, then bytes. What they mean stands in docs.h.
+/// Group's operations on Python objects: lengths first, then bytes. What they mean stands in
+/// docs.h.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -16,8 +17,8 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// What one call on objects is made of. A rank whose object cannot be sent tells the others so in its place, and they
-/// need not wait for it.
+/// What one call on objects is made of. A rank whose object cannot be sent tells the others so in
+/// its place, and they need not wait for it.
 class Exchange {
  public:
   Exchange(const PyGroup& group, const char* name, bool pickle, nb::handle timeout)

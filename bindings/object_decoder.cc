@@ -1,4 +1,5 @@
-/// Bytes to objects. Nothing here trusts them: lengths are checked against what is left, nesting is bounded.
+/// Bytes to objects. Nothing here trusts them: lengths are checked against what is left, nesting is
+/// bounded.
 
 #include <algorithm>
 #include <bit>

@@ -29,7 +29,8 @@ class Encoder {
     if (type == &PyUnicode_Type) return text(o);
     if (type == &PyBytes_Type) return tag('b'), bytes(o);
     if (type == &PyTuple_Type) return tag('t'), sequence(o);
-    if (type == &PyList_Type) return tag('l'), sequence(nb::steal(PyList_AsTuple(o.ptr())));  // as it is now
+    // As it is now.
+    if (type == &PyList_Type) return tag('l'), sequence(nb::steal(PyList_AsTuple(o.ptr())));
     if (type == &PyDict_Type) return dict(o);
     library(o);
   }
@@ -110,7 +111,8 @@ class Encoder {
     const auto kind = nb::cast<std::string>(dtype.attr("kind"));
     const auto itemsize = nb::cast<std::int64_t>(dtype.attr("itemsize"));
     const nb::object text = dtype.attr("str");
-    const bool wide = (kind == "f" && itemsize > 8) || (kind == "c" && itemsize > 16);  // as the processor has it
+    // As the processor has it.
+    const bool wide = (kind == "f" && itemsize > 8) || (kind == "c" && itemsize > 16);
     const bool named =
         !dtype.attr("fields").is_none() || !nb::module_::import_("numpy").attr("dtype")(text).equal(dtype);
     if (kind == "O" || itemsize == 0 || wide || named) throw NotPlain{"a " + name + " of " + text_of(dtype)};

@@ -1,9 +1,10 @@
 #pragma once
 /// Python objects as bytes, for the object collectives. Thread-safety: GIL held.
 ///
-/// What is plain travels by itself: None, bool, int, float, complex, str, bytes, list, tuple, dict, NumPy arrays and
-/// scalars, torch CPU tensors; of these very types, not of types derived from them. Reading it runs nobody's code, and
-/// damaged or hostile bytes are an InvalidArgument. Everything else needs pickle, which both sides must have asked for.
+/// What is plain travels by itself: None, bool, int, float, complex, str, bytes, list, tuple, dict,
+/// NumPy arrays and scalars, torch CPU tensors; of these very types, not of types derived from
+/// them. Reading it runs nobody's code, and damaged or hostile bytes are an InvalidArgument.
+/// Everything else needs pickle, which both sides must have asked for.
 
 #include <span>
 #include <string>
@@ -12,7 +13,8 @@
 
 namespace unisono::python {
 
-/// How deep lists, tuples and dicts may be nested: a bound on the stack, and where a list that contains itself ends.
+/// How deep lists, tuples and dicts may be nested: a bound on the stack, and where a list that
+/// contains itself ends.
 inline constexpr int kMaxNesting = 100;
 
 /// Throws InvalidArgument where the object is not plain and `pickle` is false; what pickle raises.

@@ -86,8 +86,7 @@ void Operation::bind_buffers() {
   // A list's stage is filled before and emptied afterwards, which keeps them apart.
   const bool lists = x.is_list() || out.is_list();
   if (!lists && (x.staged() || out.staged()) && x.extent().overlaps(out.extent()))
-    refuse(name,
-           ": x and out overlap and one of them is not contiguous; give arrays that are apart, or leave out away");
+    refuse(name, ": x and out overlap and one of them is not contiguous; give arrays that are apart, or no out");
   call.dtype = x.held() ? x.dtype() : out.dtype();
   call.input = x.data();
   // A broadcast's root has its data in place, as the others do, though it is only read there.
@@ -129,7 +128,7 @@ void Operation::require_asynchronous(bool has_result) const {
     if (array->staged() && array->written() && !array->is_list())
       refuse(name, ": ", array == &x ? "x" : "out",
              " is not contiguous (in C order, aligned), which async_op=True cannot write to; give a contiguous array ",
-             "(numpy.ascontiguousarray, x.contiguous()), or leave async_op away");
+             "(numpy.ascontiguousarray, x.contiguous()), or leave async_op out");
 }
 
 nb::tuple shape_of(nb::handle x, const Array& array) {

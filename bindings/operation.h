@@ -28,8 +28,9 @@ struct Operation {
 
   /// Take `values` as n counts that are not negative; their sum, checked.
   std::int64_t take_counts(nb::handle values, const char* argument, std::vector<std::int64_t>& into);
-  /// Take the parts' sizes where they differ: from `values`, or from `parts` where that is a list of arrays of different
-  /// sizes. Their sum, or nothing where all are the same. Throws when both say it and differ.
+  /// Take the parts' sizes where they differ: from `values`, or from `parts` where that is a list
+  /// of arrays of different sizes. Their sum, or nothing where all are the same. Throws when both
+  /// say it and differ.
   std::optional<std::int64_t> take_uneven(nb::handle values, const Array& parts, const char* argument);
   /// Throws unless `array` has `expected` elements, saying where the number comes from.
   void require_count(const Array& array, const char* argument, std::int64_t expected, const std::string& why) const;
@@ -44,8 +45,8 @@ struct Operation {
   void count_parts(std::int64_t times);
   /// Bring stages back to where the caller looks, once it is done and went well.
   void finish() const noexcept;
-  /// Block until it is done, GIL released; then finish(). Throws what went wrong, or what a signal handler
-  /// raised.
+  /// Block until it is done, GIL released; then finish(). Throws what went wrong, or what a signal
+  /// handler raised.
   void run();
   /// Throws when memory would have to be copied back after the operation: there is no place to do that.
   void require_asynchronous(bool has_result) const;

@@ -72,9 +72,8 @@ void register_work(nb::module_& m) {
       m, "Work",
       "An operation in flight, from async_op=True, isend or irecv. It keeps the arrays alive until it is done, also\n"
       "when it is dropped, which does not cancel it. Do not read what it writes, nor change what it reads, before.\n"
-      "A list of outputs is filled by wait(), by done() when it returns True, or, where the Work was dropped, by a "
-      "later\n"
-      "collective of the group.")
+      "A list of outputs is filled by wait(), by done() when it returns True, or, where the Work was dropped, by a\n"
+      "later collective of the group.")
       .def("wait", &PyWork::wait, "timeout"_a = nb::none(),
            nb::sig("def wait(self, timeout: float | datetime.timedelta | None = None) -> None"),
            "Block until it is done; Ctrl-C works. Raises what went wrong.\n\n"

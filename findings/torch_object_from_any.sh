@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# torch 2.13.0 (CPU), back end "gloo", 2 ranks: recv_object_list without src does not receive from any rank.
+# torch 2.13.0 (CPU), back end "gloo", 2 ranks: recv_object_list without src does not receive from
+# any rank.
 #
-# Its documentation says of src "Will receive from any rank if set to None. Default is ``None``", and recv does so.
-# It raises ValueError ("Must specify global_rank or group_rank") before it receives anything, and what the sender sent
-# stays: the next recv without a source gets the 8 bytes of its lengths. Exits with 1 when that changes.
+# Its documentation says of src "Will receive from any rank if set to None. Default is ``None``",
+# and recv does so. It raises ValueError ("Must specify global_rank or group_rank") before it
+# receives anything, and what the sender sent stays: the next recv without a source gets the 8 bytes
+# of its lengths. Exits with 1 when that changes.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

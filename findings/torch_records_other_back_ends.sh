@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# torch 2.15.0, a back end that is not torch's, 1 rank: each operation is recorded by torch as well, unless that is switched off.
+# torch 2.15.0, a back end that is not torch's, 1 rank: each operation is recorded by torch as well,
+# unless that is switched off.
 #
-# init_process_group() attaches a hook of its flight recorder to every back end but "gloo", "nccl-legacy", "xccl" and
-# "fake", without being asked; torch 2.14.1 attaches nothing. On a noisy machine of 2 cores an all_reduce of 8 bytes that
-# does nothing took 19 to 48 us, and 11 to 28 us with TORCH_FR_BUFFER_SIZE=0. Exits with 1 when the hook is no longer
-# there by default, or is there with that variable at 0. Takes 5 GB: this torch is a CUDA build.
+# init_process_group() attaches a hook of its flight recorder to every back end but "gloo",
+# "nccl-legacy", "xccl" and "fake", without being asked; torch 2.14.1 attaches nothing. On a noisy
+# machine of 2 cores an all_reduce of 8 bytes that does nothing took 19 to 48 us, and 11 to 28 us
+# with TORCH_FR_BUFFER_SIZE=0. Exits with 1 when the hook is no longer there by default, or is there
+# with that variable at 0. Takes 5 GB: this torch is a CUDA build.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Install the launchers that tests/process/test_foreign_launchers.py starts programs with:   tools/launchers.sh [FOLDER]
+# Install the launchers that tests/process/test_foreign_launchers.py starts programs with:
+# tools/launchers.sh [FOLDER]
 #
-# As root from the system's packages: Open MPI 4, MPICH 4, and Slurm with munge. From PyPI, each into
-# an environment of its own under FOLDER (build/launchers): Open MPI 5, MPICH 5 and Intel MPI.
+# As root from the system's packages: Open MPI 4, MPICH 4, and Slurm with munge. From PyPI, each
+# into an environment of its own under FOLDER (build/launchers): Open MPI 5, MPICH 5 and Intel MPI.
 # What is there already is left alone; what cannot be had is named, and its tests are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -403,12 +403,12 @@ class UNISONO_API Context {
 /// Join the world that the environment describes (unisono run, torchrun, Slurm, Open MPI, MPICH; see Config), or a world of
 /// one when there is none.
 ///
-/// When a rank dies or fails meanwhile, all others throw RankFailure that names it. Where rank 0 serves the store, its call
-/// returns when all others know, or have had 3 s to come.
+/// When a rank dies or fails meanwhile, all others throw RankFailure that names it. Where rank 0
+/// serves the store, its call returns when all others know, or have had 3 s to come.
 UNISONO_API Group init(Config config = Config::from_env());
 
-/// The ranks that come to a world after rank 0, which serves the store, has found that it cannot be joined: they are still
-/// told why, for at most 3 s. Thread-safety: any thread.
+/// The ranks that come to a world after rank 0, which serves the store, has found that it cannot be
+/// joined: they are still told why, for at most 3 s. Thread-safety: any thread.
 class UNISONO_API Latecomers {
  public:
   Latecomers();

@@ -36,9 +36,10 @@ struct SecretTerms {
 /// AuthenticationError when somebody else answers. Thread-safety: any thread.
 UNISONO_API std::string agree_on_secret(Store& store, const SecretTerms& terms);
 
-/// The store that config.init_method names, for agree_on_secret(): also between hosts without a secret, where it lets in
-/// whoever reaches the address and knows the job's name. Blocks until it is reached, at most config.init_timeout. Throws
-/// SystemError, InvalidArgument, AuthenticationError.
+/// The store that config.init_method names, for agree_on_secret(): also between hosts without a
+/// secret, where it lets in whoever reaches the address and knows the job's name. Blocks until it
+/// is reached, at most config.init_timeout. Throws SystemError, InvalidArgument,
+/// AuthenticationError.
 UNISONO_API std::shared_ptr<Store> open_unguarded_store(const Config& config);
 
 /// In place of agree_on_secret(), by a rank that cannot go on: the others' calls throw

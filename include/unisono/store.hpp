@@ -46,10 +46,11 @@ class UNISONO_API Store {
 UNISONO_API std::shared_ptr<Store> make_memory_store();
 /// A store in a file that all ranks can reach (also over NFS); `path` is created when absent.
 UNISONO_API std::shared_ptr<Store> make_file_store(const std::string& path);
-/// A store at "HOST:PORT", which one process serves and others connect to, as Config::init_method tcp:// says: under a
-/// loopback address for this user's processes alone, between hosts with the job's secret. `serve`: this is the process,
-/// unless the job's store is there already; it serves as long as the store lives. Blocks until it is reached, at most
-/// `timeout`. Throws SystemError, InvalidArgument, AuthenticationError.
+/// A store at "HOST:PORT", which one process serves and others connect to, as Config::init_method
+/// tcp:// says: under a loopback address for this user's processes alone, between hosts with the
+/// job's secret. `serve`: this is the process, unless the job's store is there already; it serves
+/// as long as the store lives. Blocks until it is reached, at most `timeout`. Throws SystemError,
+/// InvalidArgument, AuthenticationError.
 UNISONO_API std::shared_ptr<Store> make_tcp_store(const std::string& address, bool serve, Duration timeout);
 /// All keys of `inner` under `prefix` + "/".
 UNISONO_API std::shared_ptr<Store> make_prefix_store(std::string prefix, std::shared_ptr<Store> inner);

@@ -377,8 +377,8 @@ class Work:
     """
     An operation in flight, from async_op=True, isend or irecv. It keeps the arrays alive until it is done, also
     when it is dropped, which does not cancel it. Do not read what it writes, nor change what it reads, before.
-    A list of outputs is filled by wait(), by done() when it returns True, or, where the Work was dropped, by a later
-    collective of the group.
+    A list of outputs is filled by wait(), by done() when it returns True, or, where the Work was dropped, by a
+    later collective of the group.
     """
 
     def wait(self, timeout: float | datetime.timedelta | None = None) -> None:

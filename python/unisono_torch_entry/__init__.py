@@ -18,8 +18,9 @@ def register() -> None:
     if not torch.distributed.is_available() or NAME in torch.distributed.Backend.backend_list:
         return
     torch.distributed.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
-    # Torch 2.15 records the operations of back ends that keep no record of their own: each then takes several times as
-    # long, and a group in Python cannot be made. The compiled one keeps its own record, at next to no cost.
+    # Torch 2.15 records the operations of back ends that keep no record of their own: each then
+    # takes several times as long, and a group in Python cannot be made. The compiled one keeps its
+    # own record, at next to no cost.
     recording: set[str] = getattr(torch.distributed.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS", set())
     recording.add(NAME)
 

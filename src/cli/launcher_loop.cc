@@ -158,7 +158,8 @@ void Launcher::on_exit(Rank& rank) {
   find_cause();
 }
 
-/// Ranks that wait for this one to join need not wait any longer. To those who have joined, its links tell more.
+/// Ranks that wait for this one to join need not wait any longer. To those who have joined, its
+/// links tell more.
 void Launcher::tell_who_joins(const Rank& rank) {
   if (!store_) return;
   const auto here = rendezvous::this_host();

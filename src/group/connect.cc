@@ -12,7 +12,8 @@
 namespace unisono::detail {
 
 namespace {
-/// plan::Shape's numbers of what `of` names: from 0, in the order of the lowest ranks. Returns how many there are.
+/// plan::Shape's numbers of what `of` names: from 0, in the order of the lowest ranks. Returns how
+/// many there are.
 std::size_t number(const std::vector<Member>& members, int Member::* of, std::vector<std::int32_t>& numbers) {
   std::map<int, std::int32_t> known;
   for (const Member& m : members)
@@ -35,12 +36,12 @@ void number_nodes(Parts& parts) {
     parts.context->log.info(fmt::format("group \"{}\" is on {} NUMA nodes: {} (node x ranks)", parts.name, nodes,
                                         tuning::layout_text(parts.nodes)));
 }
-}  // namespace
 
-namespace {
-constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);  // at what the store says of ranks that do not come
+// At what the store says of ranks that do not come.
+constexpr Duration kBetweenLooks = std::chrono::milliseconds(100);
 
-/// Whether every rank can read every other's memory: each has tried when it met the others, and says so where all can see it.
+/// Whether every rank can read every other's memory: each has tried when it met the others, and
+/// says so where all can see it.
 Status agree_on_reach(Parts& parts, TimePoint deadline) {
   ContextImpl& c = *parts.context;
   engine::Domain& domain = *parts.domain;
@@ -68,8 +69,9 @@ Status connect(Parts& parts, const std::vector<std::uint64_t>& control, TimePoin
   auto selector = plan::Selector::parse(parts.overrides, parts.tuned);
   if (!selector) return selector.status().with_context("UNISONO_ALGORITHM of rank 0");
   parts.selector = std::move(selector).value();
-  // Whom to reach now: everybody who shares memory (the higher rank dials), and over the network those at a distance of 2^i, so that
-  // the news of a failure reaches all even when some are dead. Other network links come when a plan first needs them.
+  // Whom to reach now: everybody who shares memory (the higher rank dials), and over the network
+  // those at a distance of 2^i, so that the news of a failure reaches all even when some are dead.
+  // Other network links come when a plan first needs them.
   std::vector<int> needed;
   for (int q = 0; q < n; q++) {
     if (q == me) continue;

@@ -34,7 +34,8 @@ Status missing_ranks(const Party& party, const std::vector<int>& missing) {
   return rendezvous::missing_ranks(party.store.describe(), party.size, missing, party.timeout);
 }
 
-/// What the watch says when the store is lost. The store's connection may end a moment before others tell why.
+/// What the watch says when the store is lost. The store's connection may end a moment before
+/// others tell why.
 Status late_news(const Party& party) noexcept {
   constexpr auto kLast = std::chrono::milliseconds(300), kBetween = std::chrono::milliseconds(10);
   for (const auto until = std::chrono::steady_clock::now() + kLast;;) {

@@ -13,6 +13,8 @@
 
 namespace unisono::group {
 
+/// How much longer than the other ranks the store is waited for: its last answers still count.
+inline constexpr Duration kLastAnswers = std::chrono::milliseconds(500);
 /// Asked now and then while a rank waits for others: why there is no use in it, if so.
 using Watch = std::function<Status()>;
 /// The rank that serves the store.
@@ -33,8 +35,8 @@ struct Party {
   std::optional<StoreServer> server = std::nullopt;  ///< none: no rank of the job
 };
 
-/// The error for a store that cannot be asked any more: where one of the ranks serves it, that rank has ended. `why`:
-/// what the store said; it is returned as it is while the store answers.
+/// The error for a store that cannot be asked any more: where one of the ranks serves it, that rank
+/// has ended. `why`: what the store said; it is returned as it is while the store answers.
 Status about_store(const Party& party, const Status& why);
 
 /// What rank 0 adds to the document, having read all texts. It must not throw.

@@ -319,7 +319,8 @@ std::int64_t collective_bytes(const Call& call, int size);
 /// All counts equal?
 bool even(const Call& call);
 
-/// Joins a group through a store (Context::create_group). The others are told through the store if this rank cannot.
+/// Joins a group through a store (Context::create_group). The others are told through the store if
+/// this rank cannot.
 std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std::shared_ptr<Store> store, int rank,
                                 int size, const std::string& name);
 /// Connections, domain, selection: the part that joining and subgroups share. `control` are the control block offsets.

@@ -238,8 +238,9 @@ std::vector<Introduction> introductions(ContextImpl& c, Parts& parts, Store& sto
   return value_or_throw(parse_all(exchanged.texts));
 }
 
-/// Why there is no use in waiting for connections to `missing`: a rank has reported that it cannot come, or the store
-/// is gone with the rank that serves it, before that one has connected. Ranks that have may leave it, and end it.
+/// Why there is no use in waiting for connections to `missing`: a rank has reported that it cannot
+/// come, or the store is gone with the rank that serves it, before that one has connected. Ranks
+/// that have may leave it, and end it.
 Status no_use_in_connecting(const Parts& parts, Store& store, int size, group::JoinReport& report,
                             const std::vector<int>& missing) {
   try {
@@ -252,47 +253,6 @@ Status no_use_in_connecting(const Parts& parts, Store& store, int size, group::J
   }
 }
 
-constexpr Duration kLastAnswers = std::chrono::milliseconds(500);
-
-std::shared_ptr<GroupImpl> join_with(Parts parts, Store& store, int size, TimePoint deadline,
-                                     group::JoinReport& report);
-
-}  // namespace
-
-std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std::shared_ptr<Store> store, int rank,
-                                int size, const std::string& name) {
-  if (size < 1) throw InvalidArgument(fmt::format("group \"{}\" of {} ranks: at least one is needed", name, size));
-  if (rank < 0 || rank >= size)
-    throw InvalidArgument(
-        fmt::format("rank {} in group \"{}\" of {}: it must be from 0 to {}", rank, name, size, size - 1));
-  context->sweep();
-  Parts parts;
-  parts.context = context;
-  parts.store = store;
-  parts.name = name;
-  parts.rank = rank;
-  if (const auto server = rendezvous::rank_0_serving(*store); server && rank != 0)
-    parts.server = group::StoreServer{0, fmt::format("rank 0 of group \"{}\"", name), server->host, server->pid};
-  parts.failure = std::make_shared<engine::Failure>();
-  // A moment longer than others are waited for: the answers to the last questions still count.
-  const TimePoint deadline = saturating_add(context->clock.now(), context->config.init_timeout);
-  const auto in_time = rendezvous::answering_by(*store, saturating_add(deadline, kLastAnswers));
-  Store& asked = in_time ? *in_time : *store;
-  group::JoinReport report(asked, name, rank, size, context->host.host, context->host.pid);
-  try {
-    if (size > 1) {
-      report.leave_last_words();
-      throw_status(report.agree_on_size());
-    }
-    context->log.info(fmt::format("joining group \"{}\" of {} ranks through the {}", name, size, store->describe()));
-    return join_with(std::move(parts), asked, size, deadline, report);
-  } catch (...) {
-    if (size > 1) report.publish(status_from_current_exception());
-    throw;
-  }
-}
-
-namespace {
 /// `store`: that of `parts`, answering in time.
 std::shared_ptr<GroupImpl> join_with(Parts parts, Store& store, int size, TimePoint deadline,
                                      group::JoinReport& report) {
@@ -352,5 +312,36 @@ std::shared_ptr<GroupImpl> join_with(Parts parts, Store& store, int size, TimePo
 }
 
 }  // namespace
+
+std::shared_ptr<GroupImpl> join(const std::shared_ptr<ContextImpl>& context, std::shared_ptr<Store> store, int rank,
+                                int size, const std::string& name) {
+  if (size < 1) throw InvalidArgument(fmt::format("group \"{}\" of {} ranks: at least one is needed", name, size));
+  if (rank < 0 || rank >= size)
+    throw InvalidArgument(
+        fmt::format("rank {} in group \"{}\" of {}: it must be from 0 to {}", rank, name, size, size - 1));
+  context->sweep();
+  Parts parts;
+  parts.context = context;
+  parts.store = store;
+  parts.name = name;
+  parts.rank = rank;
+  if (const auto server = rendezvous::rank_0_serving(*store); server && rank != 0)
+    parts.server = group::StoreServer{0, fmt::format("rank 0 of group \"{}\"", name), server->host, server->pid};
+  parts.failure = std::make_shared<engine::Failure>();
+  const TimePoint deadline = saturating_add(context->clock.now(), context->config.init_timeout);
+  const auto asked = rendezvous::in_time(store, saturating_add(deadline, group::kLastAnswers));
+  group::JoinReport report(*asked, name, rank, size, context->host.host, context->host.pid);
+  try {
+    if (size > 1) {
+      report.leave_last_words();
+      throw_status(report.agree_on_size());
+    }
+    context->log.info(fmt::format("joining group \"{}\" of {} ranks through the {}", name, size, store->describe()));
+    return join_with(std::move(parts), *asked, size, deadline, report);
+  } catch (...) {
+    if (size > 1) report.publish(status_from_current_exception());
+    throw;
+  }
+}
 
 }  // namespace unisono::detail

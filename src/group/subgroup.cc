@@ -86,10 +86,8 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
   if (n > 1) {
     if (c.stages != nullptr && all_share)
       parts.domain = value_or_throw(engine::Domain::create(*c.stages, parts.rank, n));
-    // A moment longer than the others are waited for: the answers to the last questions still count.
-    const auto in_time =
-        rendezvous::answering_by(*parts.store, saturating_add(deadline, std::chrono::milliseconds(500)));
-    const group::Party party{in_time ? *in_time : *parts.store,
+    const auto asked = rendezvous::in_time(parts.store, saturating_add(deadline, group::kLastAnswers));
+    const group::Party party{*asked,
                              fmt::format("group/{:016x}", id),
                              parts.rank,
                              n,

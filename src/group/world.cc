@@ -43,9 +43,9 @@ Group join_world(Config config, detail::Lingering& late) {
   if (!wrong.ok()) config.init_timeout = std::min(config.init_timeout, kTellWithin);
   const auto place = rendezvous::meet(config, log);
   if (!place) throw_status(wrong.ok() ? place.status() : wrong);
-  const auto in_time =
-      rendezvous::answering_by(*place->store, saturating_add(std::chrono::steady_clock::now(), config.init_timeout));
-  group::JoinReport report(in_time ? *in_time : *place->store, kWorld, config.rank, config.size, here.host, here.pid);
+  const auto asked =
+      rendezvous::in_time(place->store, saturating_add(std::chrono::steady_clock::now(), config.init_timeout));
+  group::JoinReport report(*asked, kWorld, config.rank, config.size, here.host, here.pid);
   try {
     const Context context = make_context(config, *place, report);
     return context.create_group(place->store, config.rank, config.size, kWorld);

@@ -1,5 +1,6 @@
 #pragma once
-/// Asking a store that may have stopped: an answer is waited for no longer than the caller has time.
+/// Asking a store that may have stopped: an answer is waited for no longer than the caller has
+/// time.
 
 #include <memory>
 
@@ -12,9 +13,9 @@ namespace unisono::rendezvous {
 class AnswersInTime {
  public:
   virtual ~AnswersInTime() = default;
-  /// The same store; but what is asked through the view is Timeout when the server has not answered at
-  /// `deadline`, or a moment after the call where that has passed. The store must outlive the view.
-  /// Nothing: it answers as long as it wants to.
+  /// The same store; but what is asked through the view is Timeout when the server has not answered
+  /// at `deadline`, or a moment after the call where that has passed. The store must outlive the
+  /// view. Nothing: it answers as long as it wants to.
   virtual std::shared_ptr<Store> answering_by(TimePoint deadline) = 0;
 };
 
@@ -22,6 +23,12 @@ class AnswersInTime {
 inline std::shared_ptr<Store> answering_by(Store& store, TimePoint deadline) {
   auto* in_time = dynamic_cast<AnswersInTime*>(&store);
   return in_time == nullptr ? nullptr : in_time->answering_by(deadline);
+}
+
+/// `store` itself where it answers as long as it wants to.
+inline std::shared_ptr<Store> in_time(const std::shared_ptr<Store>& store, TimePoint deadline) {
+  auto view = answering_by(*store, deadline);
+  return view == nullptr ? store : view;
 }
 
 }  // namespace unisono::rendezvous

@@ -139,21 +139,20 @@ Result<Fd> make_mark(const std::string& name) {
 }
 
 Result<std::shared_ptr<Store>> claim(std::shared_ptr<Store> store, const Config& config, const HostIdentity& here) {
-  const auto in_time = answering_by(*store, saturating_add(std::chrono::steady_clock::now(), config.init_timeout));
-  Store& asked = in_time ? *in_time : *store;
+  const auto asked = in_time(store, saturating_add(std::chrono::steady_clock::now(), config.init_timeout));
   const Claim mine{here, fmt::format("unisono-rank-{}-{}", config.rank, to_string(random_peer_id()))};
   auto mark = make_mark(mine.mark);
   if (!mark) return mark.status();
   const bool again = !config.init_method.starts_with("file://");
   for (int turn = 1;; turn++) {
     const std::string prefix = prefix_of(config.job, turn);
-    UNISONO_TRY(check_namespace(asked, prefix, config, here));
+    UNISONO_TRY(check_namespace(*asked, prefix, config, here));
     const std::string found =
-        text_of_bytes(first_value(asked, fmt::format("{}/{}", prefix, config.rank), to_text(mine)));
+        text_of_bytes(first_value(*asked, fmt::format("{}/{}", prefix, config.rank), to_text(mine)));
     if (found == to_text(mine)) {
       // A store that rank 0 serves may be about to go with its former world: wait until rank 0 has
       // come again, too.
-      if (turn > 1) UNISONO_TRY(wait_for_rank_0(asked, prefix, turn, config));
+      if (turn > 1) UNISONO_TRY(wait_for_rank_0(*asked, prefix, turn, config));
       if (turn > 1) store = make_prefix_store(fmt::format("turn {}", turn), std::move(store));
       return std::shared_ptr<Store>(std::make_shared<ClaimedStore>(std::move(store), std::move(*mark)));
     }

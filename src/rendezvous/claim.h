@@ -25,8 +25,8 @@ namespace unisono::rendezvous {
 Result<std::shared_ptr<Store>> claim_rank(std::shared_ptr<Store> store, const Config& config,
                                           const HostIdentity& identity);
 
-/// Rank 0's process, where it serves `store`, which meet() returned, and the store is gone with it. Nothing: a
-/// launcher's store, a file, or one that meet() did not return.
+/// Rank 0's process, where it serves `store`, which meet() returned, and the store is gone with it.
+/// Nothing: a launcher's store, a file, or one that meet() did not return.
 std::optional<HostIdentity> rank_0_serving(const Store& store);
 
 /// Open the store that the ranks of `config` meet in, and take this one's rank. Blocks until both

@@ -1,5 +1,6 @@
 #pragma once
-/// What `unisono run` says in the store that it serves: which of its ranks' processes has ended first.
+/// Which rank's process has ended first: what `unisono run` says in the store that it serves, and
+/// what ranks leave as last words while they agree on a secret.
 
 #include <cstdint>
 #include <span>
@@ -18,12 +19,12 @@ struct EndedRank {
   std::string how;  ///< "exited with status 0"
 };
 
-/// Where it stands.
+/// Where `unisono run` says it.
 inline constexpr const char* kEndedKey = "unisono run/ended";
 
 Bytes encode(const EndedRank& ended);
-/// As the error of those who wait for it in a world of `size`; nothing in one of another size: not all of the launcher's
-/// ranks are in that.
+/// As the error of those who wait for it in a world of `size`; nothing in one of another size: not
+/// all of the launcher's ranks are in that.
 Status failure_of_ended(std::span<const std::byte> bytes, int size);
 
 }  // namespace unisono::rendezvous

@@ -54,8 +54,9 @@ LastWords::~LastWords() {
   if (own_place_.empty()) return;
   try {
     (void)store_.erase(own_place_);
-  } catch (
-      ...) {  // the store is lost, or erases nothing: whoever reads it finds this process alive, or no longer waits
+  } catch (...) {
+    // The store is lost, or erases nothing. Whoever reads it finds this process alive, or no longer
+    // waits.
   }
 }
 
@@ -67,7 +68,8 @@ void LastWords::leave(std::string_view key, std::span<const std::byte> value) {
   if (set_when_gone(store_, key, value)) return;
   const auto here = this_host();
   const auto process = process_stat(::getpid());
-  if (!here || here->boot_id.empty() || here->pid_namespace == 0 || !process) return;  // nobody could look after us
+  // Nobody could look after us.
+  if (!here || here->boot_id.empty() || here->pid_namespace == 0 || !process) return;
   here_ = *here;
   const std::string mine = place(store_.add(place(0), 1));
   store_.set(mine, encode({*here_, process->start_time, std::string(key), {value.begin(), value.end()}}));

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/process_mark.h"
 #include "rendezvous/key_values.h"
-#include "rendezvous/when_gone.h"
+#include "rendezvous/request_store.h"
 #include "unisono/store.hpp"
 
 namespace unisono {
@@ -20,41 +20,16 @@ using rendezvous::StoreOp;
 using rendezvous::StoreRequest;
 using rendezvous::StoreResponse;
 
-class MemoryStore final : public Store, public rendezvous::KeepsLastWords {
+class MemoryStore final : public rendezvous::RequestStore {
  public:
   /// Nobody is left to read them.
   bool set_when_gone(std::string_view, std::span<const std::byte>) override { return true; }
-  void set(std::string_view key, std::span<const std::byte> value) override {
-    StoreRequest r{StoreOp::set, {std::string(key)}, {value.begin(), value.end()}, {}};
-    run(r, Duration{0});
-  }
-  Bytes get(std::string_view key, Duration timeout) override {
-    return *run({StoreOp::get, {std::string(key)}, {}, {}}, timeout).value;
-  }
-  std::int64_t add(std::string_view key, std::int64_t delta) override {
-    return run({StoreOp::add, {std::string(key)}, {}, {}, delta}, Duration{0}).number;
-  }
-  Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
-                    std::span<const std::byte> desired) override {
-    const StoreRequest r{
-        StoreOp::compare_set, {std::string(key)}, {desired.begin(), desired.end()}, {expected.begin(), expected.end()}};
-    return *run(r, Duration{0}).value;
-  }
-  bool check(std::span<const std::string> keys) override {
-    return run({StoreOp::check, {keys.begin(), keys.end()}, {}, {}}, Duration{0}).number != 0;
-  }
-  void wait(std::span<const std::string> keys, Duration timeout) override {
-    run({StoreOp::wait, {keys.begin(), keys.end()}, {}, {}}, timeout);
-  }
-  bool erase(std::string_view key) override {
-    return run({StoreOp::erase, {std::string(key)}, {}, {}}, Duration{0}).number != 0;
-  }
   std::string describe() const override { return "memory store"; }
 
  private:
-  StoreResponse run(const StoreRequest& request, Duration timeout) {
+  StoreResponse call(const StoreRequest& request) override {
     throw_status(process_.check(describe()));
-    const TimePoint deadline = saturating_add(std::chrono::steady_clock::now(), timeout);
+    const TimePoint deadline = saturating_add(std::chrono::steady_clock::now(), request.timeout);
     std::unique_lock lock(mutex_);
     StoreResponse response = values_.apply(request);
     while (response.code == rendezvous::StoreCode::timeout && std::chrono::steady_clock::now() < deadline) {
@@ -67,7 +42,7 @@ class MemoryStore final : public Store, public rendezvous::KeepsLastWords {
     lock.unlock();
     if (request.op == StoreOp::set || request.op == StoreOp::add || request.op == StoreOp::compare_set)
       changed_.notify_all();
-    throw_status(rendezvous::status_of(response, describe(), timeout));
+    throw_status(rendezvous::status_of(response, describe(), request.timeout));
     return response;
   }
 

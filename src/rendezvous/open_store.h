@@ -18,7 +18,8 @@ namespace unisono::rendezvous {
 struct OpenedStore {
   std::shared_ptr<Store> store;
   bool of_one_user = false;  ///< nobody but this user (and root) reads or writes it: the kernel says so
-  /// Rank 0's process, where it serves the store, which is gone with it. None: a launcher's, a file, memory.
+  /// Rank 0's process, where it serves the store, which is gone with it. None: a launcher's, a
+  /// file, memory.
   std::optional<HostIdentity> rank_0_serves = std::nullopt;
 };
 

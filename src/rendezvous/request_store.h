@@ -1,5 +1,5 @@
 #pragma once
-/// A store whose operations all are requests to a server.
+/// A store whose operations all are requests, to a server or to a table of its own.
 
 #include <algorithm>
 #include <string>

@@ -21,8 +21,8 @@ class SecretDoor {
  public:
   static Result<SecretDoor> open(const Secret& secret, const Logger& log);
   const std::string& name() const noexcept { return name_; }
-  /// Wait until all of `ranks` have fetched the secret; at the timeout those that have not (it may be
-  /// called again then), else nobody.
+  /// Wait until all of `ranks` have fetched the secret; at the timeout those that have not (it may
+  /// be called again then), else nobody.
   Result<std::vector<int>> wait_for(std::span<const int> ranks, Duration timeout);
 
  private:

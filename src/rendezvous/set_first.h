@@ -9,8 +9,9 @@
 
 namespace unisono::rendezvous {
 
-/// Set `key`, unless it has a value; the one that it has then. By compare_set. Stores that users write for torch in Python
-/// have none: there two that set the key in the same moment may both read their own. Throws as Store::set does.
+/// Set `key`, unless it has a value; the one that it has then. By compare_set. Stores that users
+/// write for torch in Python have none: there two that set the key in the same moment may both read
+/// their own. Throws as Store::set does.
 inline Bytes set_first(Store& store, const std::string& key, std::span<const std::byte> value) {
   try {
     return store.compare_set(key, {}, value);

@@ -24,9 +24,12 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(5);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
-constexpr Duration kAttempt = std::chrono::seconds(5);         // one connect, and one handshake, on one address
-constexpr Duration kLastTry = std::chrono::milliseconds(200);  // to reach a server that has hung up once
-constexpr Duration kSoon = std::chrono::milliseconds(300);     // an answer that a living server gives
+// One connect, and one handshake, on one address.
+constexpr Duration kAttempt = std::chrono::seconds(5);
+// To reach a server that has hung up once.
+constexpr Duration kLastTry = std::chrono::milliseconds(200);
+// An answer that a living server gives.
+constexpr Duration kSoon = std::chrono::milliseconds(300);
 constexpr Duration kLateAnswer =
     std::chrono::seconds(2);  // what a server may need beyond the timeout that it keeps itself
 
@@ -165,8 +168,8 @@ class StoreClient final : public RequestStore, public AnswersInTime {
       for (const Wire& wire : *wires) say_goodbye(wire);
   }
 
-  /// For errors. A store without that key is no job's; one that is lost meanwhile was a former job's: whoever asks next
-  /// finds out.
+  /// For errors. A store without that key is no job's; one that is lost meanwhile was a former
+  /// job's: whoever asks next finds out.
   void learn_who_serves(TimePoint deadline) {
     try {
       const Bytes text = *ask({StoreOp::get, {kServedByKey}, {}, {}}, deadline).value;
@@ -179,7 +182,8 @@ class StoreClient final : public RequestStore, public AnswersInTime {
   }
 
   std::shared_ptr<Store> answering_by(TimePoint deadline) override;
-  /// As call(); but the answer is waited for until `deadline` at most, or kSoon where that has passed.
+  /// As call(); but the answer is waited for until `deadline` at most, or kSoon where that has
+  /// passed.
   StoreResponse ask(const StoreRequest& request, TimePoint deadline) {
     throw_status(process_.check(describe()));
     throw_status(check_keys(request.keys).with_context(describe()));
@@ -206,7 +210,8 @@ class StoreClient final : public RequestStore, public AnswersInTime {
   static bool waits(const StoreRequest& r) { return r.op == StoreOp::get || r.op == StoreOp::wait; }
   Duration patience_for(const StoreRequest& r) const {
     if (!waits(r)) return options_.answer_timeout;
-    const Duration late = silent_ ? kSoon : kLateAnswer;  // a server that was silent before gets no second chance
+    // A server that was silent before gets no second chance.
+    const Duration late = silent_ ? kSoon : kLateAnswer;
     return r.timeout + std::min(late, Duration::max() - r.timeout);
   }
   static Duration soonest(const StoreRequest& r, TimePoint deadline) {
@@ -295,7 +300,8 @@ class StoreClient final : public RequestStore, public AnswersInTime {
   std::atomic<bool> silent_{false};   // and it has not answered the last request
   std::mutex mutex_;
   std::vector<Wire> idle_;
-  std::vector<Wire> unanswered_;  // an answer is missing on them: open until this ends, never used again
+  // An answer is missing on them: open until this ends, never used again.
+  std::vector<Wire> unanswered_;
 };
 
 /// See AnswersInTime.

@@ -25,7 +25,8 @@ inline constexpr std::size_t kMaxFrameBytes = 2 * kMaxValueBytes + kMaxKeysBytes
 
 inline constexpr std::size_t kMaxLastWords = 64 << 10;  ///< bytes that one connection may leave, keys included
 
-/// Under which the server says who it is: a line for people, "rank 0 (host a, pid 1)", and one with its HostIdentity.
+/// Under which the server says who it is: a line for people, "rank 0 (host a, pid 1)", and one with
+/// its HostIdentity.
 inline constexpr const char* kServedByKey = "served by";
 
 enum class StoreOp : std::uint8_t { set = 1, get, add, compare_set, check, wait, erase, when_gone };

@@ -3,8 +3,8 @@
 ///
 /// Nobody gets further than the handshake without the job secret, and getting there is bounded: 64 connections, 5
 /// seconds and 4 KiB each. Garbage, port scanners and idle connections cost a debug line. Blocking gets are parked
-/// here, so a client that waits sends nothing. When a client's connection ends without a goodbye, its last words
-/// (rendezvous/when_gone.h) are set.
+/// here, so a client that waits sends nothing. When a client's connection ends without a goodbye,
+/// its last words (rendezvous/when_gone.h) are set.
 
 #include <cstddef>
 #include <memory>
@@ -36,7 +36,8 @@ class StoreServer {
   virtual const Endpoint& endpoint() const noexcept = 0;
   /// Let nobody in from now on, and give the address free: those who are connected stay. Soon after, not at once.
   virtual void stop_listening() = 0;
-  /// Set `key`, if nobody has set it before, from within the serving process. Soon after, not at once.
+  /// Set `key`, if nobody has set it before, from within the serving process. Soon after, not at
+  /// once.
   virtual void set_first(std::string key, Bytes value) = 0;
   /// Block until every client that has joined is gone, at most `timeout`; whether they are.
   virtual bool wait_until_idle(Duration timeout) = 0;

@@ -54,7 +54,8 @@ struct Connection {
   std::optional<StoreRequest> parked;
   std::deque<std::pair<std::string, Bytes>> last_words;  // to be set when it ends without a goodbye
   std::string parked_on;                                 // the key it waits for
-  std::optional<TimePoint> deadline;                     // of the handshake, or of the parked request
+  // Of the handshake, or of the parked request.
+  std::optional<TimePoint> deadline;
   bool authenticated() const noexcept { return !handshake; }
 };
 

@@ -1,4 +1,5 @@
-/// Last words: what clients leave for the case that they end without a goodbye, and what the serving process says itself.
+/// Last words: what clients leave for the case that they end without a goodbye, and what the
+/// serving process says itself.
 
 #include <fmt/format.h>
 
@@ -21,7 +22,8 @@ void Server::set_first(std::string key, Bytes value) {
   wake_thread();
 }
 
-/// A request without a key is the goodbye. The oldest words go first: whom they concerned has met the others long ago.
+/// A request without a key is the goodbye. The oldest words go first: whom they concerned has met
+/// the others long ago.
 StoreResponse Server::keep_last_words(Connection& c, StoreRequest& request) {
   StoreResponse response;
   auto& kept = c.last_words;

@@ -1,4 +1,5 @@
-/// A store that one process serves at an address and others connect to, for programs that open one themselves.
+/// A store that one process serves at an address and others connect to, for programs that open one
+/// themselves.
 
 #include "base/status.h"
 #include "rendezvous/open_store.h"
@@ -20,7 +21,8 @@ std::shared_ptr<Store> make_tcp_store(const std::string& address, bool serve, Du
 std::shared_ptr<Store> open_unguarded_store(const Config& config) {
   Config open = config;
   open.allow_insecure = true;
-  return value_or_throw(rendezvous::open_store(open, Logger(LogLevel::error, "")));  // agree_on_secret() warns
+  // agree_on_secret() warns.
+  return value_or_throw(rendezvous::open_store(open, Logger(LogLevel::error, "")));
 }
 
 }  // namespace unisono

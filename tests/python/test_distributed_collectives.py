@@ -106,7 +106,8 @@ def movements(world: Group, place: str, kind: str) -> None:
         parts = [make.zeros(3) for _ in range(n)]
         dist.all_gather(parts, make.of([rank, 1, 2]))
         assert [values(p) for p in parts] == [[i, 1, 2] for i in range(n)]
-        # Sizes that differ by rank, an entry that is the input, entries that are rows of one array, scalars.
+        # Sizes that differ by rank, an entry that is the input, entries that are rows of one array,
+        # scalars.
         parts = [make.zeros(i + 1) for i in range(n)]
         dist.all_gather(parts, make.of([float(rank)] * (rank + 1)))
         assert [values(p) for p in parts] == [[i] * (i + 1) for i in range(n)]

@@ -141,7 +141,8 @@ def test_operations_in_flight(pools: Pools, tmp_path: Path, ranks: int) -> None:
 
 
 def lists(world: Group) -> None:
-    # The same lists on a Group, without unisono.distributed; also async, with what does not lie side by side.
+    # The same lists on a Group, without unisono.distributed; also async, with what does not lie
+    # side by side.
     n, rank = world.size, world.rank
     whole = np.zeros((n, 2))
     world.all_gather(np.array([rank, 1.0]), list(whole))

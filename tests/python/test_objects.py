@@ -74,8 +74,9 @@ def test_what_goes_in_comes_out(thing: Any) -> None:
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(objects, st.randoms(use_true_random=True))
-def test_damaged_bytes_are_an_error_and_nothing_worse(thing: Any, dice: random.Random) -> None:
+@given(objects, st.integers(0, 2**32))
+def test_damaged_bytes_are_an_error_and_nothing_worse(thing: Any, seed: int) -> None:
+    dice = random.Random(seed)
     good = _core.encode_object(thing)
     for _ in range(20):
         bad = bytearray(good)
@@ -186,7 +187,8 @@ def test_what_needs_pickle(thing: Any, monkeypatch: pytest.MonkeyPatch, caplog: 
             with pytest.raises(unisono.InvalidArgument, match=name):
                 call()
         monkeypatch.delenv(name)
-    assert pickle.dumps([1, "x"]) not in _core.encode_object([1, "x"], pickle=True)  # plain all the same
+    # Plain all the same.
+    assert pickle.dumps([1, "x"]) not in _core.encode_object([1, "x"], pickle=True)
 
 
 def test_torch_tensors() -> None:
@@ -291,7 +293,8 @@ def in_torchs_words(world: Group, place: str) -> None:
         dist.broadcast_object_list(objects, src=n - 1, device="cpu")
         assert objects == ["foo", 12, {1: 2}]
         objects = [None] * n
-        dist.gather_object({rank}, objects if rank == 0 else None, dst=0)  # a set: pickle, as torch does
+        # A set: pickle, as torch does.
+        dist.gather_object({rank}, objects if rank == 0 else None, dst=0)
         assert objects == ([{i} for i in range(n)] if rank == 0 else [None] * n)
         output = [None]
         dist.scatter_object_list(output, [(i, 2.5) for i in range(n)] if rank == 0 else None, src=0)

@@ -26,24 +26,15 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 /// A store that everybody may read, and that remembers what was ever in it.
-class OpenStore final : public Store {
+class OpenStore final : public test::PlainStore {
  public:
   void set(std::string_view key, std::span<const std::byte> value) override {
     {
       const std::lock_guard lock(mutex_);
       seen_.append(reinterpret_cast<const char*>(value.data()), value.size()).append("\n");
     }
-    inner_->set(key, value);
+    PlainStore::set(key, value);
   }
-  Bytes get(std::string_view key, Duration timeout) override { return inner_->get(key, timeout); }
-  std::int64_t add(std::string_view key, std::int64_t delta) override { return inner_->add(key, delta); }
-  Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
-                    std::span<const std::byte> desired) override {
-    return inner_->compare_set(key, expected, desired);
-  }
-  bool check(std::span<const std::string> keys) override { return inner_->check(keys); }
-  void wait(std::span<const std::string> keys, Duration timeout) override { inner_->wait(keys, timeout); }
-  bool erase(std::string_view key) override { return inner_->erase(key); }
   std::string describe() const override { return "open store"; }
   std::string seen() {
     const std::lock_guard lock(mutex_);
@@ -51,7 +42,6 @@ class OpenStore final : public Store {
   }
 
  private:
-  const std::shared_ptr<Store> inner_ = make_memory_store();
   std::mutex mutex_;
   std::string seen_;
 };

@@ -46,6 +46,25 @@ inline std::string unique_name(std::string_view what) {
   return std::string(what) + "-" + std::to_string(::getpid()) + "-" + to_string(random_peer_id());
 }
 
+/// As another library's: a store in memory that has nothing of ours but what Store asks for.
+class PlainStore : public Store {
+ public:
+  void set(std::string_view key, std::span<const std::byte> value) override { inner_->set(key, value); }
+  Bytes get(std::string_view key, Duration timeout) override { return inner_->get(key, timeout); }
+  std::int64_t add(std::string_view key, std::int64_t delta) override { return inner_->add(key, delta); }
+  Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
+                    std::span<const std::byte> desired) override {
+    return inner_->compare_set(key, expected, desired);
+  }
+  bool check(std::span<const std::string> keys) override { return inner_->check(keys); }
+  void wait(std::span<const std::string> keys, Duration timeout) override { inner_->wait(keys, timeout); }
+  bool erase(std::string_view key) override { return inner_->erase(key); }
+  std::string describe() const override { return "plain store"; }
+
+ private:
+  std::shared_ptr<Store> inner_ = make_memory_store();
+};
+
 /// A directory that goes away with its files.
 class TemporaryDirectory {
  public:

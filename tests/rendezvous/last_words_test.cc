@@ -1,5 +1,5 @@
-/// What a store tells of processes that have ended: our server, which sees connections end, and any other store, where the
-/// ranks of a host look after each other.
+/// What a store tells of processes that have ended: our server, which sees connections end, and any
+/// other store, where the ranks of a host look after each other.
 
 #include "rendezvous/last_words.h"
 
@@ -45,7 +45,8 @@ pid_t run_and_die(const std::function<void()>& f) {
     ::_exit(0);
   }
   siginfo_t ended{};
-  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);  // a zombie from now on
+  // A zombie from now on.
+  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
   return child;
 }
 void reap(pid_t child) { EXPECT_EQ(::waitpid(child, nullptr, 0), child); }

@@ -1,5 +1,5 @@
-/// A server whose process is stopped: whoever asks it ends with the time-out that it has given, and hears who does not
-/// answer.
+/// A server whose process is stopped: whoever asks it ends with the time-out that it has given, and
+/// hears who does not answer.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -107,7 +107,8 @@ TEST_F(StoppedServer, GetsALongTimeToAnswerButOnce) {
 }
 
 TEST_F(StoppedServer, IsAskedAgainWhenItGoesOn) {
-  const auto in_time = answering_by(*store_, std::chrono::steady_clock::now());  // has passed: a moment is left
+  // Has passed: a moment is left.
+  const auto in_time = answering_by(*store_, std::chrono::steady_clock::now());
   EXPECT_EQ(text_of(in_time->get("key", 100ms)), "value");
   stop();
   time_out([&] { in_time->get("key", 10ms); });

@@ -18,27 +18,14 @@ using test::bytes_of;
 using test::text_of;
 
 /// Counts what it is asked, as another library's store would be.
-class ForeignStore final : public Store {
+class ForeignStore final : public test::PlainStore {
  public:
-  void set(std::string_view key, std::span<const std::byte> value) override { inner_->set(key, value); }
   Bytes get(std::string_view key, Duration timeout) override {
     waits++;
-    return inner_->get(key, timeout);
+    return PlainStore::get(key, timeout);
   }
-  std::int64_t add(std::string_view key, std::int64_t delta) override { return inner_->add(key, delta); }
-  Bytes compare_set(std::string_view key, std::span<const std::byte> expected,
-                    std::span<const std::byte> desired) override {
-    return inner_->compare_set(key, expected, desired);
-  }
-  bool check(std::span<const std::string> keys) override { return inner_->check(keys); }
-  void wait(std::span<const std::string> keys, Duration timeout) override { inner_->wait(keys, timeout); }
-  bool erase(std::string_view key) override { return inner_->erase(key); }
   std::string describe() const override { return "foreign store"; }
-
   int waits = 0;
-
- private:
-  std::shared_ptr<Store> inner_ = make_memory_store();
 };
 
 class WatchfulGet : public ::testing::TestWithParam<bool> {

@@ -103,7 +103,8 @@ def test_names(both: Both) -> None:
         assert (ours["get_backend"], ours["name"], ours["logged"]) == ("unisono", "custom", "custom")
         refused = ours["monitored_barrier"]
         assert refused == "" if FROM_2_14 else "only implemented for GLOO" in refused
-        # Before 2.15 torch refuses to ask back ends in C++ that it does not know; it asks a group in Python itself.
+        # Before 2.15 torch refuses to ask back ends in C++ that it does not know; it asks a group
+        # in Python itself.
         assert (ours["split_group"] == "") == FROM_2_15, ours["split_group"]
         assert ours["recorded_by_torch"] == 0
         answers = in_python() or FROM_2_15

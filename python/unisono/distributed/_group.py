@@ -71,7 +71,8 @@ class Registry:
         return self.default if self.default is not None and self.default.core.made_here else None
 
 
-# A process is one rank of one world, so this is a property of the process, as its working directory is.
+# A process is one rank of one world, so this is a property of the process, as its working directory
+# is.
 registry = Registry()
 
 

@@ -10,7 +10,8 @@ from unisono import _core, _world
 from unisono.distributed._stores import core_store
 from unisono.errors import InvalidArgument
 
-# How often this process has met others in a file or a store: keys of a world that is gone stay there.
+# How often this process has met others in a file or a store: keys of a world that is gone stay
+# there.
 _met: dict[str, int] = {}
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from unisono._monitored import FIRST_TAG
 from unisono.distributed._group import AnyGroup, member_of, root_of
 from unisono.distributed._p2p import peer_of, source_of
 from unisono.errors import InvalidArgument
 
-_TAG = 1 << 41  # beyond those of users
+_TAG = 2 * FIRST_TAG  # beyond those of users and of barriers
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: AnyGroup = None) -> None:

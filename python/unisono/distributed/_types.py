@@ -50,7 +50,8 @@ def core_op(op: Any, tensor: Tensor, operation: str) -> _core.ReduceOp:
         )
     known = _CORE.get(op)
     if known is None:
-        name = op if isinstance(op, str) else getattr(op, "name", None)  # torch's ReduceOp, unisono's
+        # Torch's ReduceOp, unisono's.
+        name = op if isinstance(op, str) else getattr(op, "name", None)
         known = getattr(_core.ReduceOp, str(name).lower(), None)
         if not isinstance(known, _core.ReduceOp):
             names = ", ".join(f"ReduceOp.{op.name}" for op in ReduceOp)

@@ -97,7 +97,8 @@ class Future:
         self._value: Any = None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[Future], Any]] = []
-        # What makes it there, for a thread that waits: it need not wait for the thread that runs callbacks.
+        # What makes it there, for a thread that waits: it need not wait for the thread that runs
+        # callbacks.
         self._awaited: Callable[[], Any] | None = None
         self._settle: Callable[[], Any] | None = None
 

@@ -35,6 +35,7 @@ def all_gather(tensor: torch.Tensor, group: Group) -> Future[torch.Tensor]:
     """Every rank's flat tensor, all of one length: a tensor of shape (ranks, length)."""
     size = dist.get_world_size(group)
     gathered = tensor.new_empty(size * tensor.numel())
-    gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # the name before torch 2.13
+    # The name before torch 2.13.
+    gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
     work = gather(gathered, tensor, group=group, async_op=True)
     return _future(work, gathered.view(size, tensor.numel()))

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from unisono import _core, errors
+from unisono import _core, _monitored, errors
 from unisono.torch.pure._collectives import Collectives
 from unisono.torch.pure._errors import translating
-from unisono.torch.pure._messages import MONITORED
 from unisono.torch.pure._store import RememberingStore
 from unisono.torch.pure._tensors import flat
 from unisono.torch.pure._work import Flights
@@ -57,7 +56,7 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
         super().__init__(rank, size)  # type: ignore[call-arg]
         self._worlds, self._store, self._options = worlds, store, options
         self._rank, self._size = rank, size
-        self._monitored = itertools.count(MONITORED)
+        self._monitored = itertools.count(_monitored.FIRST_TAG)
         self._everybody = not options.global_ranks_in_group
         self._name, self._description = "", ""
         self._flights = Flights()
@@ -156,7 +155,8 @@ class PythonGroup(Collectives, dist.ProcessGroup):  # type: ignore[misc]  # torc
         group_name: str | None = None,
         group_desc: str | None = None,
         *_: Any,
-        device_types: list[torch.device] | None = None,  # torch 2.15's: this group has the CPU alone
+        # Torch 2.15's: this group has the CPU alone.
+        device_types: list[torch.device] | None = None,
     ) -> Any:
         """The members' new group; None for others."""
         if self._rank not in ranks:

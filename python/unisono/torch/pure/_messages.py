@@ -6,20 +6,16 @@
 from __future__ import annotations
 
 import itertools
-import time
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
-from unisono import _core, errors
+from unisono import _core, _monitored, errors
 from unisono.torch.pure._calls import Calls, Tensors
 from unisono.torch.pure._errors import translating
 from unisono.torch.pure._tensors import check, check_dense, check_writable, flat, is_packed, packed, settle_into
 from unisono.torch.pure._work import Plan, PythonWork, begun
-
-MONITORED = 1 << 40
-"""Tags of users are ints; these are beyond them."""
 
 
 class Messages(Calls):
@@ -66,41 +62,25 @@ class Messages(Calls):
             return begun(plan, timeout=self._limit())
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """Every rank reports to rank 0, which answers when all have: so rank 0 knows who is missing."""
-        what, tag, token = self._title("unisono: monitored_barrier"), next(self._monitored), bytearray(1)
+        """Names who is missing, in the words that users of Gloo look for."""
+        what, tag = self._title("unisono: monitored_barrier"), next(self._monitored)
         seconds = self._limit(timeout)
-        until = time.monotonic() + seconds
         milliseconds = f"{seconds * 1000:.0f} ms"
-
-        def left() -> float:
-            return max(until - time.monotonic(), 0.001)
-
-        if self._rank != 0:
-            try:
-                self._group.send(token, 0, tag, timeout=left())
-                self._group.recv(token, 0, tag, timeout=left())
-            except errors.Error as error:
-                raise dist.DistBackendError(
-                    f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
-                    f"send/recv from rank 0. Please check rank 0 logs for faulty rank. {what}: {error}"
-                ) from None
-            return
-        missing: list[str] = []
-        for r in range(1, self._size):
-            if seconds <= 0:
-                raise RuntimeError(f"Rank 0 timed out in monitoredBarrier after {milliseconds}. {what}")
-            try:
-                self._group.recv(token, r, tag, timeout=left())
-            except errors.Error as error:
-                missing.append(f"\n  rank {r}: {error}")
-                if not wait_all_ranks:
-                    break
-        if missing:
-            names = ", ".join(text.split()[1].rstrip(":") for text in missing)
+        if seconds <= 0 and self._rank == 0 and self._size > 1:
+            raise RuntimeError(f"Rank 0 timed out in monitoredBarrier after {milliseconds}. {what}")
+        try:
+            missing = _monitored.monitored_barrier(self._group, tag, seconds, wait_all_ranks)
+        except errors.Error as error:
+            if self._rank == 0:
+                with translating(what):
+                    raise
             raise dist.DistBackendError(
-                f"Rank{'s' if len(missing) > 1 else ''} {names} failed to pass monitoredBarrier in {milliseconds} "
-                f"({what}):{''.join(missing)}"
+                f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
+                f"send/recv from rank 0. Please check rank 0 logs for faulty rank. {what}: {error}"
+            ) from None
+        if missing:
+            reasons = "".join(f"\n  rank {rank}: {error}" for rank, error in missing.items())
+            raise dist.DistBackendError(
+                f"Rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} failed to pass monitoredBarrier "
+                f"in {milliseconds} ({what}):{reasons}"
             )
-        with translating(what):
-            for r in range(1, self._size):
-                self._group.send(token, r, tag, timeout=left())
