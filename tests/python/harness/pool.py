@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +20,7 @@ from harness.launch import WORKER, environment, stop, task_of, unisono_command
 from harness.outcome import Job, Outcome
 
 LIMIT = 60.0  # seconds, for one function
+LIMIT_OF_A_CALL = 45.0  # seconds, for one call of it: a call that hangs says in which operation, and why
 AFTER_A_FAILURE = 10.0  # and for the other ranks, when one has failed
 
 
@@ -38,7 +42,7 @@ class Pool:
                 stdout=self._output,
                 stderr=subprocess.STDOUT,
                 text=True,
-                env=environment(env),
+                env=environment({"UNISONO_TIMEOUT": str(LIMIT_OF_A_CALL), **env}),
                 start_new_session=True,
             )
             self._lines: list[IO[str]] = []
@@ -86,6 +90,7 @@ class Pool:
             connection.sendall(f"{task}\n".encode())
         outcomes = self._collect()
         late = [rank for rank in range(self.ranks) if rank not in outcomes]
+        self._print_stacks(late)
         job = Job([outcomes[rank] for rank in sorted(outcomes)], self.output())
         if late or any(outcome.missing or outcome.failure for outcome in job.outcomes):
             self.close()
@@ -107,6 +112,16 @@ class Pool:
                 if outcome.missing or outcome.failure:  # the others may wait for it in vain
                     deadline = min(deadline, time.monotonic() + AFTER_A_FAILURE)
         return outcomes
+
+    def _print_stacks(self, ranks: list[int]) -> None:
+        """Have these ranks print where they are; returns when all have, or after 5 seconds."""
+        printed = self.output().count("Current thread")
+        for rank in ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pids[rank], signal.SIGUSR1)
+        deadline = time.monotonic() + 5
+        while self.output().count("Current thread") < printed + len(ranks) and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def run(self, function: Callable[..., Any], **arguments: Any) -> list[Any]:
         """Run function(world, **arguments) on every rank; what each returned. Fails the test when one raises."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import ast
+import faulthandler
 import gc
 import json
 import math
@@ -111,7 +112,11 @@ def run_job(job: dict[str, Any], rank: int | None = None) -> int:
 
 
 def serve(path: str) -> int:
-    """A rank of a pool: run tasks from a socket, one line of JSON each, until it is closed."""
+    """A rank of a pool: run tasks from a socket, one line of JSON each, until it is closed.
+
+    Prints where its threads are on SIGUSR1.
+    """
+    faulthandler.register(signal.SIGUSR1)
     world = unisono.init()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
