@@ -2,6 +2,7 @@
 /// themselves.
 
 #include "base/status.h"
+#include "rendezvous/claim.h"
 #include "rendezvous/open_store.h"
 #include "unisono/config.hpp"
 #include "unisono/secret.hpp"
@@ -21,8 +22,8 @@ std::shared_ptr<Store> make_tcp_store(const std::string& address, bool serve, Du
 std::shared_ptr<Store> open_unguarded_store(const Config& config) {
   Config open = config;
   open.allow_insecure = true;
-  // agree_on_secret() warns.
-  return value_or_throw(rendezvous::open_store(open, Logger(LogLevel::error, "")));
+  // agree_on_secret() warns. Rank 0's former world may serve the same address still.
+  return value_or_throw(rendezvous::meet(open, Logger(LogLevel::error, ""))).store;
 }
 
 }  // namespace unisono

@@ -96,19 +96,62 @@ def test_places_to_meet(tmp_path: Path, place: str) -> None:
     run(tmp_path, [sys.executable], spawn="fork", env={}, init_method=method, **size)
 
 
-def test_an_address_of_this_hosts_own(tmp_path: Path) -> None:
-    # Not a loopback address, and no secret: the ranks agree on one, as under torch.
+def own_address() -> str:
+    """Not a loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # nothing is sent
         except OSError:
             pytest.skip("this host has no address but the loopback's")
-        host = probe.getsockname()[0]
+        return str(probe.getsockname()[0])
+
+
+def test_an_address_of_this_hosts_own(tmp_path: Path) -> None:
+    # No secret: the ranks agree on one, as under torch.
+    host = own_address()
     env = {"MASTER_ADDR": host, "MASTER_PORT": str(free_port())}
     run(tmp_path, [sys.executable], spawn="fork", env=env, world_size=2)
     method = f"tcp://{host}:{free_port()}"
     output = run(tmp_path, [sys.executable], spawn="fork", env={}, init_method=method, world_size=2)
     assert "UNISONO_ALLOW_INSECURE" not in output
+
+
+AGAIN = """
+import multiprocessing, sys, time
+import numpy as np
+import unisono.distributed as dist
+
+def program(rank, method, comes_again):
+    for turn in range(2):
+        if rank == 1 and turn == 1:
+            comes_again.set()
+        dist.init_process_group(init_method=method, rank=rank, world_size=2)
+        x = np.array([rank + 1.0])
+        dist.all_reduce(x)
+        assert x[0] == 3, x
+        if rank == 0 and turn == 0:  # serves the first world's store while rank 1 asks for the second's
+            assert comes_again.wait(60)
+            time.sleep(0.3)
+        dist.destroy_process_group()
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    comes_again = context.Event()
+    ranks = [context.Process(target=program, args=(r, sys.argv[1], comes_again)) for r in (0, 1)]
+    for each in ranks:
+        each.start()
+    for each in ranks:
+        each.join()
+    sys.exit(max(each.exitcode for each in ranks))
+"""
+
+
+@pytest.mark.parametrize("where", ["loopback", "own"])
+def test_a_rank_that_comes_again_before_the_store_of_the_last_world_is_gone(where: str) -> None:
+    method = f"tcp://{own_address() if where == 'own' else '127.0.0.1'}:{free_port()}"
+    command = [sys.executable, "-c", AGAIN, method]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment({}), timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 BETWEEN_HOSTS = """
