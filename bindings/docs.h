@@ -77,19 +77,39 @@ With async_op=True returns a Work at once, which is done when every rank has cal
 inline constexpr const char* kSend = R"(Send the bytes of x to rank `dst`; blocks until x may be used again.
 
 Messages between two ranks with one tag do not overtake each other. x may have any element type. Raises
-InvalidArgument (dst is this rank or no rank), RankFailure, Timeout, Aborted.)";
+InvalidArgument (dst is no rank, or this rank, which has posted no receive for it), RankFailure, Timeout,
+Aborted. To NULL_RANK nothing is sent.)";
 
 inline constexpr const char* kRecv =
     R"(Receive a message into x from rank `src`, or from any with ANY_RANK, the default.
 
 Blocks until it is there. x may be longer than the message: what lies behind it is left alone. Returns who
-sent, with which tag, how many bytes. Raises InvalidArgument (src is this rank or no rank; the message is
+sent, with which tag, how many bytes. With tag ANY_TAG: a message with any tag. From NULL_RANK: at once, and
+nothing. Raises InvalidArgument (src is no rank, or this rank, which has sent itself nothing; the message is
 longer than x), RankFailure, Timeout, Aborted. An exception from a signal handler (Ctrl-C) leaves the group
 usable where nothing had come; its note (Python 3.11) says whether that is so.)";
 
-inline constexpr const char* kISend = "As send, but returns a Work at once; x must not be changed before it is done.";
+inline constexpr const char* kISend =
+    "As send, but returns a Work at once; x must not be changed before it is done. May be to this rank itself.";
 inline constexpr const char* kIRecv =
     "As recv, but returns a Work at once; Work.received() says who sent. x must be contiguous.";
+
+inline constexpr const char* kSendRecv =
+    R"(Send x to rank `dst` and receive from rank `src` into out, both at once: a ring of ranks that all do so goes on.
+
+dst and src may be one rank, this one, or NULL_RANK; src may be ANY_RANK, recv_tag ANY_TAG. x and out must not
+overlap. Blocks until both are done. Returns what recv does, and raises what send and recv do.)";
+inline constexpr const char* kSendRecvReplace =
+    "As sendrecv with one array: what was in x is sent, from a copy, and what comes is in x afterwards.";
+inline constexpr const char* kProbe =
+    R"(What the next recv with the same src and tag would get: who sent, with which tag, how many bytes.
+
+The message stays where it is. Blocks until there is one. So a message of unknown length is received:
+    found = world.probe(tag=3)
+    x = numpy.empty(found.bytes // 8)
+    world.recv(x, found.source, found.tag)
+Where several threads receive, another one may take it first. Raises what recv does.)";
+inline constexpr const char* kIProbe = "As probe, but None when no message is there now. Never blocks.";
 
 inline constexpr const char* kSubgroup =
     R"(The group of `ranks` (of this group, in that order: ranks[i] is rank i there).
@@ -103,6 +123,15 @@ inline constexpr const char* kSplit =
     R"(Every rank calls it; those with one colour form a group, ordered by (key, rank).
 
 Returns this rank's new group, or None for a negative colour. Blocks until all ranks have called it.)";
+
+inline constexpr const char* kSplitByHost =
+    R"(The ranks that can share memory (those of one host, as a rule), ordered by (key, rank).
+
+Every rank calls it. As MPI's split_type with COMM_TYPE_SHARED.)";
+
+inline constexpr const char* kDup =
+    "The same ranks once more, in a group of its own: its calls and messages do not meet those of this one. Every\n"
+    "rank calls it.";
 
 inline constexpr const char* kAbort =
     R"(End every operation in flight, here and on the other ranks, with Aborted, and every later call as well.

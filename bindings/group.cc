@@ -102,6 +102,20 @@ std::optional<PyGroup> split(const PyGroup& self, nb::handle given_colour, nb::h
   return PyGroup(std::move(group));
 }
 
+PyGroup split_by_host(const PyGroup& self, nb::handle given_key, nb::handle timeout) {
+  Options options;
+  options.timeout = parse_timeout(timeout, "split_by_host");
+  const std::int64_t key = integer_of_64_bits(given_key, "key");
+  return PyGroup(
+      run_interruptibly([group = self.handle(), key, options] { return group.split_by_host(key, options); }));
+}
+
+PyGroup dup(const PyGroup& self, nb::handle timeout) {
+  Options options;
+  options.timeout = parse_timeout(timeout, "dup");
+  return PyGroup(run_interruptibly([group = self.handle(), options] { return group.dup(options); }));
+}
+
 void abort(const PyGroup& self, const std::string& reason) {
   const Group& group = self.handle();
   if (self.destroyed()) refuse("abort: group \"", group.name(), "\" was destroyed");
@@ -241,6 +255,11 @@ void register_group(nb::module_& m) {
            nb::sig("def split(self, colour: SupportsIndex, key: SupportsIndex = 0, *, timeout: Seconds = None) -> "
                    "Group | None"),
            docs::kSplit)
+      .def("split_by_host", &split_by_host, "key"_a = 0, nb::kw_only(), "timeout"_a = nb::none(),
+           nb::sig("def split_by_host(self, key: SupportsIndex = 0, *, timeout: Seconds = None) -> Group"),
+           docs::kSplitByHost)
+      .def("dup", &dup, nb::kw_only(), "timeout"_a = nb::none(),
+           nb::sig("def dup(self, *, timeout: Seconds = None) -> Group"), docs::kDup)
       .def("abort", &abort, "reason"_a, docs::kAbort)
       .def("destroy", &PyGroup::destroy, docs::kDestroy)
       .def(

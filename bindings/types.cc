@@ -90,6 +90,8 @@ void register_types(nb::module_& m) {
       });
 
   m.attr("ANY_RANK") = kAnyRank;
+  m.attr("NULL_RANK") = kNullRank;
+  m.attr("ANY_TAG") = kAnyTag;
 }
 
 }  // namespace unisono::python

@@ -19,6 +19,7 @@ class PyWork {
 
   void wait(nb::handle timeout);
   bool done() noexcept;
+  bool cancel();
   nb::object error();
   nb::object received();
   const Work& handle() const noexcept { return work_; }

@@ -30,6 +30,7 @@
 #include "unisono/registration.hpp"
 #include "unisono/store.hpp"
 #include "unisono/types.hpp"
+#include "unisono/work.hpp"
 
 namespace unisono {
 
@@ -37,11 +38,16 @@ namespace detail {
 class ContextImpl;
 class GroupImpl;
 class Lingering;
-class WorkImpl;
 }  // namespace detail
 
-/// From any rank: for recv.
+/// From any rank: for recv and probe.
 inline constexpr int kAnyRank = -1;
+/// Nobody: what is sent to it is not sent, what is received from it is empty, both at once. At the
+/// edge of a grid, say (MPI_PROC_NULL).
+inline constexpr int kNullRank = -2;
+/// With any tag: for recv and probe. Tags that are sent are at least kLeastTag.
+inline constexpr std::int64_t kAnyTag = INT64_MIN;
+inline constexpr std::int64_t kLeastTag = INT64_MIN + 65536;
 
 /// Per-call choices; the group's defaults where empty.
 struct Options {
@@ -85,37 +91,6 @@ struct Call {
   Options options{};
 };
 
-/// What a recv got.
-struct Received {
-  int source = -1;
-  std::int64_t tag = 0;
-  std::int64_t bytes = 0;
-  friend bool operator==(const Received&, const Received&) = default;
-};
-
-/// An operation in flight. The buffers must live until it is done; dropping the last copy of a Work does not cancel it.
-/// Thread-safety: any thread.
-class UNISONO_API Work {
- public:
-  Work() = default;  ///< empty: done() is true
-  /// Wait until it is done; throws what went wrong. With a timeout: throws Timeout when it passes, the operation goes on.
-  void wait() const;
-  void wait(Duration timeout) const;
-  /// Never blocks; looks for a short message that has come meanwhile. True in a forked child, where error() says why.
-  bool done() const noexcept;
-  /// The error as an exception pointer, when it is done and failed.
-  std::exception_ptr error() const noexcept;
-  /// For recv, after it is done.
-  Received received() const noexcept;
-  /// Call `f` when it is done (at once when it is): on the thread that completes it, which must not block in f.
-  void on_done(std::function<void()> f) const;
-
- private:
-  friend class Group;
-  explicit Work(std::shared_ptr<detail::WorkImpl> impl);
-  std::shared_ptr<detail::WorkImpl> impl_;
-};
-
 class UNISONO_API Group {
  public:
   Group() = default;  ///< empty: every call throws
@@ -157,11 +132,27 @@ class UNISONO_API Group {
   void run(const Call& call) const;                  ///< blocks
   [[nodiscard]] Work start(const Call& call) const;  ///< returns at once
 
-  // --- point to point. Messages between two ranks with one tag do not overtake each other. Sending to oneself is refused.
+  // --- point to point. Messages between two ranks with one tag do not overtake each other.
+  // A rank may send to itself what it receives itself: isend copies at once. A blocking send to
+  // oneself is refused unless a receive for it was posted, and a blocking recv from oneself unless
+  // the message is there.
   void send(std::span<const std::byte> data, int dst, std::int64_t tag = 0, Options o = {}) const;
   Received recv(std::span<std::byte> data, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const;
   [[nodiscard]] Work isend(std::span<const std::byte> data, int dst, std::int64_t tag = 0, Options o = {}) const;
   [[nodiscard]] Work irecv(std::span<std::byte> data, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const;
+  /// Send to `dst` and receive from `src`, at once, so that a ring of ranks that all do so does not
+  /// stand still. The two may be one rank, and this one. `out` and `in` must not overlap.
+  Received sendrecv(std::span<const std::byte> out, int dst, std::span<std::byte> in, int src,
+                    std::int64_t send_tag = 0, std::int64_t recv_tag = 0, Options o = {}) const;
+  /// The same with one buffer: what was in `data` is sent, from a copy, and what comes is in it.
+  Received sendrecv_replace(std::span<std::byte> data, int dst, int src, std::int64_t send_tag = 0,
+                            std::int64_t recv_tag = 0, Options o = {}) const;
+  /// What the next recv with the same `src` and `tag` would get; it stays where it is. Blocks until
+  /// there is a message. So a message whose length nobody knows is received into memory made for it.
+  /// Where several threads receive, another one may take it first.
+  Received probe(int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const;
+  /// The same, if it is there now; never blocks.
+  std::optional<Received> iprobe(int src = kAnyRank, std::int64_t tag = 0) const;
 
   // --- groups within the group ------------------------------------------------------------------------------------
   /// The group of `ranks` (of this group, in that order). Called by its members only; the others do nothing. Blocks until all of them are there; throws RankFailure as soon as
@@ -170,6 +161,12 @@ class UNISONO_API Group {
   /// Every rank calls it; those with one colour form a group, ordered by (key, rank). A negative
   /// colour joins none (an empty Group).
   Group split(std::int64_t colour, std::int64_t key = 0, Options o = {}) const;
+
+  /// The ranks that can share memory (those of one host, as a rule), ordered by (key, rank), as
+  /// MPI_COMM_TYPE_SHARED has it. Every rank calls it.
+  Group split_by_host(std::int64_t key = 0, Options o = {}) const;
+  /// The same ranks once more, whose calls do not meet those of this group. Every rank calls it.
+  Group dup(Options o = {}) const;
 
   /// Every operation in flight, here and on the other ranks, ends with Aborted; so does every later call.
   void abort(const std::string& reason) const;
@@ -319,6 +316,17 @@ class UNISONO_API Group {
   template <detail::Range X>
   [[nodiscard]] Work irecv(X&& x, int src = kAnyRank, std::int64_t tag = 0, Options o = {}) const {
     return irecv(movable_bytes(detail::output_of(std::forward<X>(x))), src, tag, o);
+  }
+  template <detail::Range Out, detail::Range In>
+  Received sendrecv(const Out& out, int dst, In&& in, int src, std::int64_t send_tag = 0, std::int64_t recv_tag = 0,
+                    Options o = {}) const {
+    return sendrecv(movable_bytes(detail::input_of(out)), dst, movable_bytes(detail::output_of(std::forward<In>(in))),
+                    src, send_tag, recv_tag, o);
+  }
+  template <detail::Range X>
+  Received sendrecv_replace(X&& x, int dst, int src, std::int64_t send_tag = 0, std::int64_t recv_tag = 0,
+                            Options o = {}) const {
+    return sendrecv_replace(movable_bytes(detail::output_of(std::forward<X>(x))), dst, src, send_tag, recv_tag, o);
   }
   // For calls that name the element type: send<int>(vector, 1).
   template <class T>

@@ -13,3 +13,4 @@
 #include "unisono/store.hpp"
 #include "unisono/types.hpp"
 #include "unisono/version.hpp"
+#include "unisono/work.hpp"

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from unisono._core import (
     ANY_RANK,
+    ANY_TAG,
+    NULL_RANK,
     Config,
     Context,
     Group,
@@ -29,6 +31,9 @@ from unisono._core import (
     make_prefix_store,
     make_tcp_store,
     spawn_threads,
+    test_all,
+    wait_all,
+    wait_any,
 )
 from unisono._world import init
 from unisono.errors import (
@@ -44,6 +49,8 @@ from unisono.errors import (
 
 __all__ = [
     "ANY_RANK",
+    "ANY_TAG",
+    "NULL_RANK",
     "Aborted",
     "AuthenticationError",
     "Config",
@@ -67,4 +74,7 @@ __all__ = [
     "make_prefix_store",
     "make_tcp_store",
     "spawn_threads",
+    "test_all",
+    "wait_all",
+    "wait_any",
 ]

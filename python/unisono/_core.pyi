@@ -4,7 +4,7 @@
 
 import datetime
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 from numpy.typing import DTypeLike, NDArray
@@ -58,6 +58,10 @@ class Received:
     def __repr__(self) -> str: ...
 
 ANY_RANK: int = -1
+
+NULL_RANK: int = -2
+
+ANY_TAG: int = -9223372036854775808
 
 class Config:
     """
@@ -399,7 +403,35 @@ class Work:
     def received(self) -> Received:
         """For irecv, after it is done: who sent, with which tag, how many bytes."""
 
+    def cancel(self) -> bool:
+        """
+        Give up a receive to which nothing has come: True, and wait() raises Aborted; the group goes on. False:
+        something has come or is coming, or it is no receive, and it ends as it would have. Never blocks.
+        """
+
     def __repr__(self) -> str: ...
+
+def wait_all(works: Iterable[Work], timeout: float | datetime.timedelta | None = None) -> None:
+    """
+    Block until all are done, in any order; then raises what went wrong with the first that failed.
+
+    With a timeout (seconds): raises Timeout when it passes; those that are not done go on.
+    """
+
+@overload
+def wait_any(works: Iterable[Work]) -> int:
+    """
+    Block until one is done, well or not, and return its index: wait() on it raises what went wrong.
+
+    Where several are done, the first of them. Raises InvalidArgument for an empty list.
+    """
+
+@overload
+def wait_any(works: Iterable[Work], timeout: float | datetime.timedelta | None) -> int | None:
+    """The same; None when the timeout (seconds) passes."""
+
+def test_all(works: Iterable[Work]) -> bool:
+    """Whether all are done, well or not. Never blocks."""
 
 class Completions:
     """Which operations are done, in the order in which they came to an end."""
@@ -844,7 +876,8 @@ class Group:
         Send the bytes of x to rank `dst`; blocks until x may be used again.
 
         Messages between two ranks with one tag do not overtake each other. x may have any element type. Raises
-        InvalidArgument (dst is this rank or no rank), RankFailure, Timeout, Aborted.
+        InvalidArgument (dst is no rank, or this rank, which has posted no receive for it), RankFailure, Timeout,
+        Aborted. To NULL_RANK nothing is sent.
         """
 
     def recv(self, x: Array, src: int = ANY_RANK, tag: int = 0, *, timeout: Seconds = None) -> Received:
@@ -852,20 +885,52 @@ class Group:
         Receive a message into x from rank `src`, or from any with ANY_RANK, the default.
 
         Blocks until it is there. x may be longer than the message: what lies behind it is left alone. Returns who
-        sent, with which tag, how many bytes. Raises InvalidArgument (src is this rank or no rank; the message is
+        sent, with which tag, how many bytes. With tag ANY_TAG: a message with any tag. From NULL_RANK: at once, and
+        nothing. Raises InvalidArgument (src is no rank, or this rank, which has sent itself nothing; the message is
         longer than x), RankFailure, Timeout, Aborted. An exception from a signal handler (Ctrl-C) leaves the group
         usable where nothing had come; its note (Python 3.11) says whether that is so.
         """
 
     def isend(self, x: Array, dst: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """
-        As send, but returns a Work at once; x must not be changed before it is done.
+        As send, but returns a Work at once; x must not be changed before it is done. May be to this rank itself.
         """
 
     def irecv(self, x: Array, src: int = ANY_RANK, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """
         As recv, but returns a Work at once; Work.received() says who sent. x must be contiguous.
         """
+
+    def sendrecv(
+        self, x: Array, dst: int, out: Array, src: int, send_tag: int = 0, recv_tag: int = 0, *, timeout: Seconds = None
+    ) -> Received:
+        """
+        Send x to rank `dst` and receive from rank `src` into out, both at once: a ring of ranks that all do so goes on.
+
+        dst and src may be one rank, this one, or NULL_RANK; src may be ANY_RANK, recv_tag ANY_TAG. x and out must not
+        overlap. Blocks until both are done. Returns what recv does, and raises what send and recv do.
+        """
+
+    def sendrecv_replace(
+        self, x: Array, dst: int, src: int, send_tag: int = 0, recv_tag: int = 0, *, timeout: Seconds = None
+    ) -> Received:
+        """
+        As sendrecv with one array: what was in x is sent, from a copy, and what comes is in x afterwards.
+        """
+
+    def probe(self, src: int = ANY_RANK, tag: int = 0, *, timeout: Seconds = None) -> Received:
+        """
+        What the next recv with the same src and tag would get: who sent, with which tag, how many bytes.
+
+        The message stays where it is. Blocks until there is one. So a message of unknown length is received:
+            found = world.probe(tag=3)
+            x = numpy.empty(found.bytes // 8)
+            world.recv(x, found.source, found.tag)
+        Where several threads receive, another one may take it first. Raises what recv does.
+        """
+
+    def iprobe(self, src: int = ANY_RANK, tag: int = 0) -> Received | None:
+        """As probe, but None when no message is there now. Never blocks."""
 
     def broadcast_object(self, obj: Any = None, root: int = 0, *, pickle: bool = False, timeout: Seconds = None) -> Any:
         """
@@ -977,6 +1042,19 @@ class Group:
         Every rank calls it; those with one colour form a group, ordered by (key, rank).
 
         Returns this rank's new group, or None for a negative colour. Blocks until all ranks have called it.
+        """
+
+    def split_by_host(self, key: SupportsIndex = 0, *, timeout: Seconds = None) -> Group:
+        """
+        The ranks that can share memory (those of one host, as a rule), ordered by (key, rank).
+
+        Every rank calls it. As MPI's split_type with COMM_TYPE_SHARED.
+        """
+
+    def dup(self, *, timeout: Seconds = None) -> Group:
+        """
+        The same ranks once more, in a group of its own: its calls and messages do not meet those of this one. Every
+        rank calls it.
         """
 
     def abort(self, reason: str) -> None:

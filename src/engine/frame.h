@@ -22,6 +22,13 @@ enum class FrameKind : std::uint16_t {
   leave = 8
 };
 
+/// As unisono::kAnyTag and kLeastTag: what a receive may ask for, and what programs may send. Below
+/// are the library's own, which no receive of any tag meets.
+inline constexpr std::int64_t kAnyTag = INT64_MIN, kLeastTag = INT64_MIN + 65536;
+inline bool takes_tag(std::int64_t wanted, std::int64_t tag) noexcept {
+  return wanted == tag || (wanted == kAnyTag && tag >= kLeastTag);
+}
+
 /// In FrameHeader::flags: no payload follows here. It comes in parts, on any of the streams between the two.
 inline constexpr std::uint16_t kInParts = 1;
 /// In FrameHeader::flags of a message: no payload follows here. It is handed over (handover.h); `place` is the record's, in the sender's segment.

@@ -116,9 +116,7 @@ void Inbox::post_message(int source, std::int64_t tag, MutablePart buffer, std::
                          Deferred& deferred) {
   for (auto it = messages_.begin(); it != messages_.end(); ++it) {
     Parcel& parcel = **it;
-    if (parcel.claim || (source >= 0 && parcel.rank != source) ||
-        static_cast<std::int64_t>(parcel.header.sequence) != tag)
-      continue;
+    if (!parcel.would_go_to(source, tag)) continue;
     Sink into;
     into.parts = {buffer};
     into.completion = std::move(completion);
@@ -131,6 +129,18 @@ void Inbox::post_message(int source, std::int64_t tag, MutablePart buffer, std::
     return;
   }
   receives_.push_back({source, tag, buffer, std::move(completion)});
+}
+
+std::optional<Arrival> Inbox::first_message(int source, std::int64_t tag) const {
+  const auto found =
+      std::ranges::find_if(messages_, [&](const auto& parcel) { return parcel->would_go_to(source, tag); });
+  if (found == messages_.end()) return std::nullopt;
+  const FrameHeader& header = (*found)->header;
+  return Arrival{(*found)->rank, static_cast<std::int64_t>(header.sequence), static_cast<std::int64_t>(header.length)};
+}
+
+bool Inbox::has_receive(int source, std::int64_t tag) const {
+  return std::ranges::any_of(receives_, [&](const Receive& posted) { return posted.takes(source, tag); });
 }
 
 Buffer Inbox::buffer(std::size_t bytes) {
@@ -173,7 +183,7 @@ std::optional<Sink> Inbox::on_frame(int rank, const FrameHeader& header, std::op
                                     bool patient) {
   if (header.kind == FrameKind::message) {
     for (auto it = receives_.begin(); it != receives_.end(); ++it) {
-      if ((it->source >= 0 && it->source != rank) || it->tag != static_cast<std::int64_t>(header.sequence)) continue;
+      if (!it->takes(rank, static_cast<std::int64_t>(header.sequence))) continue;
       Sink sink;
       sink.parts = {it->buffer};
       sink.completion = std::move(it->completion);

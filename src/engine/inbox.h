@@ -24,6 +24,11 @@ struct Parcel {
   Buffer data;
   bool complete = false;
   std::optional<Sink> claim;
+
+  /// Whether a receive from `source` (-1: anybody) with `tag` takes this message.
+  bool would_go_to(int source, std::int64_t tag) const noexcept {
+    return !claim && (source < 0 || source == rank) && takes_tag(tag, static_cast<std::int64_t>(header.sequence));
+  }
 };
 
 /// Two ranks called different things.
@@ -77,6 +82,10 @@ class Inbox {
                     Deferred& deferred);
   /// Fail posted receives that only `rank` could fulfil (all ranks in `gone` have left).
   void fail_messages(const std::vector<bool>& gone, int rank, const Status& status, Deferred& deferred);
+  /// The first message that a receive of these would get; nothing when none is known of.
+  std::optional<Arrival> first_message(int source, std::int64_t tag) const;
+  /// Whether a receive is posted that would take a message of these.
+  bool has_receive(int source, std::int64_t tag) const;
   /// No message waits for its receive, and no receive for its message.
   bool no_messages() const noexcept { return receives_.empty() && messages_.empty(); }
 
@@ -109,6 +118,10 @@ class Inbox {
     std::int64_t tag;
     transport::MutablePart buffer;
     std::shared_ptr<Completion> completion;
+
+    bool takes(int rank, std::int64_t sent) const noexcept {
+      return (source < 0 || source == rank) && takes_tag(tag, sent);
+    }
   };
   struct Past {
     std::uint64_t sequence = 0;

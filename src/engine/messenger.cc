@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace unisono::engine {
@@ -108,6 +109,13 @@ std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, 
       completion = std::make_shared<Completion>();
       callbacks = completion->complete(
           gone_status(*group, rank, fmt::format("receiving what rank {} sends to it", group->rank)));
+    } else if (rank == group->rank) {
+      Status sent = send_to_self(*group, header, data);
+      callbacks = deferred_.take();
+      if (!sent.ok()) {
+        completion = std::make_shared<Completion>();
+        (void)completion->complete(std::move(sent));
+      }
     } else {
       if (place != nullptr)
         if (auto handed_over = hand_over(*group, rank, header, data, *place, counted)) return handed_over;
@@ -125,6 +133,26 @@ std::shared_ptr<Completion> Messenger::send_message(std::uint64_t id, int rank, 
   }
   run(callbacks);
   return completion;
+}
+
+/// Copied now: to a receive that is posted, or to memory that keeps it until one is.
+Status Messenger::send_to_self(GroupState& group, const FrameHeader& header, ConstPart data) {
+  std::optional<Discord> none;
+  auto sink = group.inbox.on_frame(group.rank, header, none);
+  if (!sink)
+    return Status::system(
+        fmt::format(
+            "rank {} of group \"{}\" sends {} bytes to itself, and 1 GiB that it has not received waits already",
+            group.rank, group.name, data.size()),
+        ENOBUFS);
+  for (ConstPart rest = data; const MutablePart& part : sink->parts) {
+    const std::size_t bytes = std::min(part.size(), rest.size());
+    if (bytes > 0) std::memcpy(part.data(), rest.data(), bytes);
+    rest = rest.subspan(bytes);
+  }
+  group.inbox.on_payload(group.rank, header, *sink, deferred_);
+  poller_.wake();  // another thread may sleep until it comes
+  return {};
 }
 
 // --- progress --------------------------------------------------------------------------------------------------------

@@ -94,6 +94,9 @@ class Messenger final : private FrameHandler {
   /// Why it is no use to wait for `ranks` in an operation of the group: the first of them that is
   /// gone; ok when none is.
   Status departure(std::uint64_t group, std::span<const int> ranks) const;
+  /// Why it is no use to wait for a message from any of `ranks`: all of them are gone; ok when one is
+  /// not, or when there are none.
+  Status all_departed(std::uint64_t group, std::span<const int> ranks) const;
   /// The same for a collective that needs all: who has destroyed the group before that collective.
   Status departure_before(std::uint64_t group, std::uint64_t sequence) const;
 
@@ -133,6 +136,11 @@ class Messenger final : private FrameHandler {
   /// is taken; when something else comes next, or another receive comes first, a receive has to be posted.
   Stream::Brief receive_now(std::uint64_t group, int rank, std::int64_t tag, transport::MutablePart buffer, int looks,
                             Arrival& arrival);
+  /// The first message that a receive of these would get, if it is known of.
+  std::optional<Arrival> first_message(std::uint64_t group, int rank, std::int64_t tag) const;
+  /// Whether a receive is posted that would take a message of these.
+  bool has_receive(std::uint64_t group, int rank, std::int64_t tag) const;
+
   /// Give up on one message; its memory is not used after this. (One that is being handed over comes to its end first, if the peer runs.)
   void cancel(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
@@ -211,6 +219,7 @@ class Messenger final : private FrameHandler {
   std::optional<Sink> on_frame(Stream& stream, const FrameHeader& header) override;
   void on_payload(Stream& stream, const FrameHeader& header, Sink& sink) override;
 
+  Status send_to_self(GroupState& group, const FrameHeader& header, transport::ConstPart data);
   int peer_locked(const PeerId& id);
   transport::SharedView* shared_locked(int peer) const;
   void dial_locked(Peer& peer, TimePoint deadline);

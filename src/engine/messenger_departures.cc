@@ -225,6 +225,15 @@ Status Messenger::departure(std::uint64_t id, std::span<const int> ranks) const 
   return {};
 }
 
+Status Messenger::all_departed(std::uint64_t id, std::span<const int> ranks) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = groups_.find(id);
+  if (it == groups_.end() || ranks.empty()) return {};
+  const GroupState& group = it->second;
+  if (!std::ranges::all_of(ranks, [&](int rank) { return is_gone(group, rank); })) return {};
+  return gone_status(group, ranks.front(), fmt::format("sending the message that rank {} waits for", group.rank));
+}
+
 Status Messenger::departure_before(std::uint64_t id, std::uint64_t sequence) const {
   const std::lock_guard lock(mutex_);
   const auto it = groups_.find(id);

@@ -135,6 +135,18 @@ std::shared_ptr<Completion> Messenger::receive_message(std::uint64_t id, int ran
   return completion;
 }
 
+std::optional<Arrival> Messenger::first_message(std::uint64_t id, int rank, std::int64_t tag) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = groups_.find(id);
+  return it == groups_.end() ? std::nullopt : it->second.inbox.first_message(rank, tag);
+}
+
+bool Messenger::has_receive(std::uint64_t id, int rank, std::int64_t tag) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = groups_.find(id);
+  return it != groups_.end() && it->second.inbox.has_receive(rank, tag);
+}
+
 void Messenger::cancel(std::uint64_t id, const std::shared_ptr<Completion>& completion, const Status& status) {
   Completion::Callbacks callbacks;
   {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/status.h"
 #include "group/group_impl.h"
@@ -126,6 +127,7 @@ Work Group::start(const Call& call) const {
 void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
+  if (dst == g.rank()) g.refuse_own_message(true, tag);
   const auto completion = g.send(data, dst, tag, timeout);
   g.wait(completion, timeout, {"send", true, dst, tag, data.size()}, true, o.interrupted);
 }
@@ -135,6 +137,7 @@ Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Optio
   const Duration timeout = o.timeout.value_or(g.default_timeout());
   std::optional<engine::Arrival> arrival = g.receive_now(data, src, tag);
   if (!arrival) {
+    if (g.is_own_message(src)) g.refuse_own_message(false, tag);
     const auto completion = g.receive(data, src, tag, timeout);
     g.wait(completion, timeout, {"recv", true, src, tag, data.size()}, true, o.interrupted);
     arrival = completion->arrival();
@@ -200,6 +203,17 @@ Group Group::split(std::int64_t colour, std::int64_t key, Options o) const {
     return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key;
   });
   return subgroup(members, o);
+}
+
+Group Group::split_by_host(std::int64_t key, Options o) const {
+  const GroupImpl& g = need(impl_);
+  return split(g.parts().members[static_cast<std::size_t>(g.rank())].machine, key, o);
+}
+
+Group Group::dup(Options o) const {
+  std::vector<int> all(static_cast<std::size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  return subgroup(all, o);
 }
 
 bool Group::made_here() const noexcept { return impl_ == nullptr || impl_->made_here(); }

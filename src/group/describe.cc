@@ -24,9 +24,11 @@ std::string GroupImpl::describe(const Awaited& what) const {
   const std::string whom = what.peer < 0 ? "any rank"
                                          : fmt::format("rank {} (host {}, pid {})", what.peer,
                                                        parts_.members[what.peer].host, parts_.members[what.peer].pid);
-  return fmt::format("{} of {} bytes {} {}, tag {}, group \"{}\"", what.verb, what.bytes,
-                     what.verb == "send" ? "to" : "from", whom, what.tag, parts_.name);
+  return fmt::format("{} of {} bytes {} {}, {}, group \"{}\"", what.verb, what.bytes,
+                     what.verb == "send" ? "to" : "from", whom, words_of_tag(what.tag), parts_.name);
 }
+
+std::string words_of_tag(std::int64_t tag) { return tag == kAnyTag ? "any tag" : fmt::format("tag {}", tag); }
 
 Status GroupImpl::annotate(const Status& status, const std::string& what, TimePoint started) const {
   const Member& me = parts_.members[rank()];

@@ -384,6 +384,12 @@ Status GroupImpl::interruption(std::string_view verb) const {
                   parts_.name, rank(), me.host, me.pid, verb));
 }
 
+bool GroupImpl::withdraw(const std::shared_ptr<engine::Completion>& completion, const Awaited& what) const {
+  const Status cancelled =
+      Status::aborted(fmt::format("{} was cancelled before anything came; the group goes on", describe(what)));
+  return parts_.context->messenger->withdraw_receive(parts_.id, completion, cancelled);
+}
+
 /// A receive to which nothing has come is given up alone; everything else that is not done takes
 /// the group with it.
 void GroupImpl::interrupt(const std::shared_ptr<engine::Completion>& completion, const Awaited& what) {

@@ -151,6 +151,12 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
                                            const std::shared_ptr<engine::UnderWay>& counted = nullptr);
   std::shared_ptr<engine::Completion> receive(std::span<std::byte> data, int src, std::int64_t tag, Duration timeout,
                                               const std::shared_ptr<engine::UnderWay>& counted = nullptr);
+  /// As Group::iprobe and Group::probe.
+  std::optional<engine::Arrival> iprobe(int src, std::int64_t tag);
+  engine::Arrival probe(int src, std::int64_t tag, const Options& options);
+  /// Of a blocking call with this rank itself: throws unless the other side of it is there.
+  void refuse_own_message(bool sends, std::int64_t tag);
+  bool is_own_message(int src) const noexcept { return src == rank() || (src == kAnyRank && size() == 1); }
   /// Whether a receive is soon over once its message is there: a short one through memory.
   bool is_soon_over(std::size_t bytes, int src) const;
   /// A short message from a peer of this host that is there, or comes within a few looks: in front of receive(), which takes whatever is not so simple.
@@ -158,6 +164,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   /// Wait for an operation of this group in this thread (empty: it has ended well); throws its error. Past the timeout: `cancel` for blocking calls.
   void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what, bool cancel,
             group::Progress::Interrupted interrupted = nullptr);
+  /// As Work::cancel.
+  bool withdraw(const std::shared_ptr<engine::Completion>& completion, const Awaited& what) const;
   /// What the message ended with, in words that say which one it was.
   Status named(const Status& status, const Awaited& what, TimePoint started = {}) const;
   std::shared_ptr<GroupImpl> subgroup(std::span<const int> ranks, Duration timeout);
@@ -230,7 +238,9 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   int judge_of(const Call& call) const noexcept;
   void refuse_private_buffers(const Pending& pending, const plan::Plan& plan, const engine::Binding& binding) const;
   void adopt_buffers(const Pending& pending) const;
-  void check_receive(std::span<const std::byte> data, int src);
+  void check_source(std::string_view verb, int src, std::int64_t tag);
+  void check_receive(std::span<const std::byte> data, int src, std::int64_t tag);
+  static std::shared_ptr<engine::Completion> received_nothing();
   void adopt_message(std::span<const std::byte> data, int peer, Duration timeout) const;
   bool let_go(Pending& pending);
   Status check_on(Pending& pending);
@@ -294,6 +304,9 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::mutex subgroup_mutex_;
   std::map<std::vector<int>, int> subgroups_made_;  ///< how often each member list was made a group
 };
+
+/// "tag 3", or "any tag".
+std::string words_of_tag(std::int64_t tag);
 
 /// Work's side of a completion.
 class WorkImpl {

@@ -7,6 +7,8 @@
 
 namespace unisono::detail {
 
+static_assert(kAnyTag == engine::kAnyTag && kLeastTag == engine::kLeastTag);
+
 /// Memory that large messages inside a host come back to is shared by itself, as that of collectives is (adopt_buffers), and until the message has ended
 /// nobody else may write to it.
 void GroupImpl::adopt_message(std::span<const std::byte> data, int peer, Duration timeout) const {
@@ -19,18 +21,17 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
                                                     Duration timeout,
                                                     const std::shared_ptr<engine::UnderWay>& counted) {
   check_usable();
+  if (dst == kNullRank) return nullptr;
   if (dst < 0 || dst >= size())
     throw InvalidArgument(fmt::format("send to rank {} on group \"{}\": it has ranks 0 to {}. Nothing was sent", dst,
                                       parts_.name, size() - 1));
-  if (dst == rank())
-    throw InvalidArgument(
-        fmt::format("send from rank {} to itself on group \"{}\": a rank cannot send to itself; copy the data instead. "
-                    "Nothing was sent",
-                    dst, parts_.name));
+  if (tag < kLeastTag)
+    throw InvalidArgument(fmt::format("send with tag {}: tags are at least {}{}. Nothing was sent", tag, kLeastTag,
+                                      tag == kAnyTag ? "; to receive, not to send, is possible with any tag" : ""));
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("send: data is null. Nothing was sent");
   engine::Messenger& messenger = *parts_.context->messenger;
   const auto& segment = parts_.context->segment;
-  if (data.size() < engine::kHandedOver || segment == nullptr)
+  if (data.size() < engine::kHandedOver || segment == nullptr || dst == rank())
     return messenger.send_message(parts_.id, dst, tag, data, nullptr, counted);
   adopt_message(data, dst, timeout);
   const transport::Place place = segment->find(data.data(), data.size());
@@ -39,38 +40,63 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
   return messenger.send_message(parts_.id, dst, tag, data, handed_over ? &place : nullptr, counted);
 }
 
-void GroupImpl::check_receive(std::span<const std::byte> data, int src) {
+void GroupImpl::check_source(std::string_view verb, int src, std::int64_t tag) {
   check_usable();
-  if (src < kAnyRank || src >= size())
-    throw InvalidArgument(fmt::format("recv from rank {} on group \"{}\": it has ranks 0 to {}, or -1 for any", src,
+  if (src < kNullRank || src >= size())
+    throw InvalidArgument(fmt::format("{} from rank {} on group \"{}\": it has ranks 0 to {}, or -1 for any", verb, src,
                                       parts_.name, size() - 1));
-  if (src == rank())
-    throw InvalidArgument(fmt::format(
-        "recv on rank {} from itself on group \"{}\": a rank cannot send to itself, so this would wait for ever", src,
-        parts_.name));
-  if (size() == 1)
-    throw InvalidArgument(fmt::format("recv on group \"{}\": it has one rank, so nobody can send", parts_.name));
+  if (tag < kLeastTag && tag != kAnyTag)
+    throw InvalidArgument(fmt::format("{} with tag {}: tags are at least {}", verb, tag, kLeastTag));
+}
+
+void GroupImpl::check_receive(std::span<const std::byte> data, int src, std::int64_t tag) {
+  check_source("recv", src, tag);
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("recv: data is null");
+}
+
+void GroupImpl::refuse_own_message(bool sends, std::int64_t tag) {
+  check_usable();
+  const engine::Messenger& messenger = *parts_.context->messenger;
+  if (sends ? messenger.has_receive(parts_.id, rank(), tag)
+            : messenger.first_message(parts_.id, rank(), tag).has_value())
+    return;
+  throw InvalidArgument(
+      sends
+          ? fmt::format("send from rank {} to itself on group \"{}\", tag {}: no receive for it was posted, so a rank "
+                        "that waits for it would wait for ever. Post it first with irecv, or send with isend. "
+                        "Nothing was sent",
+                        rank(), parts_.name, tag)
+          : fmt::format("recv on rank {} from itself on group \"{}\", {}: it has sent nothing to itself that it has "
+                        "not received, so this would wait for ever. Send it first with isend, or receive with irecv",
+                        rank(), parts_.name, words_of_tag(tag)));
 }
 
 std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data, int src, std::int64_t tag,
                                                        Duration timeout,
                                                        const std::shared_ptr<engine::UnderWay>& counted) {
-  check_receive(data, src);
-  if (data.size() >= engine::kHandedOver && parts_.context->segment != nullptr) adopt_message(data, src, timeout);
+  check_receive(data, src, tag);
+  if (src == kNullRank) return received_nothing();
+  if (data.size() >= engine::kHandedOver && src != rank() && parts_.context->segment != nullptr)
+    adopt_message(data, src, timeout);
   return parts_.context->messenger->receive_message(parts_.id, src, tag, data, counted);
 }
 
+std::shared_ptr<engine::Completion> GroupImpl::received_nothing() {
+  auto done = std::make_shared<engine::Completion>();
+  (void)done->complete({}, {.source = kNullRank, .tag = kAnyTag, .bytes = 0});
+  return done;
+}
+
 bool GroupImpl::is_soon_over(std::size_t bytes, int src) const {
-  if (bytes >= engine::kHandedOver || src >= size()) return false;
+  if (bytes >= engine::kHandedOver || src >= size() || src == rank() || src == kNullRank) return false;
   return src < 0 ? one_host_ : parts_.members[src].shares_memory;
 }
 
 std::optional<engine::Arrival> GroupImpl::receive_now(std::span<std::byte> data, int src, std::int64_t tag) {
   constexpr int kLooks = 16;  // the messenger's lock is held so long
   if (data.size() > engine::BriefHeader::kMost) return std::nullopt;
-  check_receive(data, src);
-  if (src == kAnyRank || !parts_.members[src].shares_memory) return std::nullopt;
+  check_receive(data, src, tag);
+  if (src < 0 || src == rank() || !parts_.members[src].shares_memory) return std::nullopt;
   engine::Messenger& messenger = *parts_.context->messenger;
   engine::Arrival arrival;
   auto found = engine::Stream::Brief::nothing_yet;

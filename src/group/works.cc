@@ -1,0 +1,77 @@
+/// Waiting for several operations in flight, and giving one up.
+
+#include <algorithm>
+
+#include "group/group_impl.h"
+
+namespace unisono {
+
+namespace {
+
+/// When the message that is given up first is given up.
+TimePoint first_deadline(std::span<const std::shared_ptr<detail::WorkImpl>> works) {
+  TimePoint first = TimePoint::max();
+  for (const auto& work : works) first = std::min(first, work->deadline);
+  return first;
+}
+
+}  // namespace
+
+bool Work::cancel() const {
+  if (impl_ == nullptr || impl_->completion->done()) return false;
+  impl_->group->check_process();
+  return impl_->what.message && impl_->group->withdraw(impl_->completion, impl_->what);
+}
+
+void wait_all(std::span<const Work> works) { wait_all(works, Duration::max()); }
+
+void wait_all(std::span<const Work> works, Duration timeout) {
+  const TimePoint until = saturating_add(std::chrono::steady_clock::now(), timeout);
+  std::exception_ptr first;
+  for (const Work& work : works) {
+    const Duration left = until == TimePoint::max()
+                              ? Duration::max()
+                              : std::max<Duration>(until - std::chrono::steady_clock::now(), Duration{0});
+    try {
+      work.wait(left);
+    } catch (...) {
+      if (!work.done()) throw;  // the time is over
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+std::size_t wait_any(std::span<const Work> works) { return *wait_any(works, Duration::max()); }
+
+std::optional<std::size_t> wait_any(std::span<const Work> works, Duration timeout) {
+  if (works.empty()) throw InvalidArgument("wait_any: an empty list; there is nothing to wait for");
+  const auto first_done = [&] { return std::ranges::find_if(works, [](const Work& work) { return work.done(); }); };
+  const auto index_of = [&](auto found) { return static_cast<std::size_t>(found - works.begin()); };
+  auto found = first_done();
+  if (found != works.end()) return index_of(found);
+  std::vector<std::shared_ptr<detail::WorkImpl>> waited;
+  for (const Work& work : works) waited.push_back(work.impl_);
+  // All of a process share its progress; of ranks that are threads, each group has its own thread.
+  detail::GroupImpl& group = *waited.front()->group;
+  const TimePoint now = group.parts().context->clock.now(), own = first_deadline(waited);
+  const TimePoint until = std::min(saturating_add(now, timeout), own);
+  const auto any = [&] { return (found = first_done()) != works.end(); };
+  if (group.parts().context->progress->wait(&group, until, nullptr, any) == group::Progress::Outcome::done)
+    return index_of(found);
+  if (own > until) return std::nullopt;
+  // A message that nobody sends or takes: it is given up, and is done.
+  found = std::ranges::find_if(works, [&](const Work& work) { return work.impl_->deadline == own; });
+  try {
+    found->wait();
+  } catch (const Error&) {  // the caller's wait() throws it
+  }
+  return index_of(found);
+}
+
+bool test_all(std::span<const Work> works) noexcept {
+  // Each is asked, so that each is looked after.
+  return std::ranges::count_if(works, [](const Work& work) { return !work.done(); }) == 0;
+}
+
+}  // namespace unisono
