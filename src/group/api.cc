@@ -126,6 +126,7 @@ Work Group::start(const Call& call) const {
 
 void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
+  detail::check_tag_to_send(tag);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
   if (dst == g.rank()) g.refuse_own_message(true, tag);
   const auto completion = g.send(data, dst, tag, timeout);
@@ -134,6 +135,7 @@ void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Opt
 
 Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
+  detail::check_tag_to_receive(tag);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
   std::optional<engine::Arrival> arrival = g.receive_now(data, src, tag);
   if (!arrival) {
@@ -148,6 +150,7 @@ Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Optio
 
 Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
+  detail::check_tag_to_send(tag);
   auto work = std::make_shared<WorkImpl>();
   group::Progress& progress = *g.parts().context->progress;
   work->completion = g.send(data, dst, tag, o.timeout.value_or(g.default_timeout()), progress.messages());
@@ -163,6 +166,7 @@ Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Op
 
 Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
   GroupImpl& g = need(impl_);
+  detail::check_tag_to_receive(tag);
   auto work = std::make_shared<WorkImpl>();
   group::Progress& progress = *g.parts().context->progress;
   work->soon_over = g.is_soon_over(data.size(), src);

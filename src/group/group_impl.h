@@ -238,8 +238,8 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   int judge_of(const Call& call) const noexcept;
   void refuse_private_buffers(const Pending& pending, const plan::Plan& plan, const engine::Binding& binding) const;
   void adopt_buffers(const Pending& pending) const;
-  void check_source(std::string_view verb, int src, std::int64_t tag);
-  void check_receive(std::span<const std::byte> data, int src, std::int64_t tag);
+  void check_source(std::string_view verb, int src);
+  void check_receive(std::span<const std::byte> data, int src);
   static std::shared_ptr<engine::Completion> received_nothing();
   void adopt_message(std::span<const std::byte> data, int peer, Duration timeout) const;
   bool let_go(Pending& pending);
@@ -307,6 +307,14 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
 
 /// "tag 3", or "any tag".
 std::string words_of_tag(std::int64_t tag);
+[[noreturn]] void refuse_tag(std::int64_t tag, bool sends);
+/// Programs have no business with the library's own tags.
+inline void check_tag_to_send(std::int64_t tag) {
+  if (tag < kLeastTag) refuse_tag(tag, true);
+}
+inline void check_tag_to_receive(std::int64_t tag) {
+  if (tag < kLeastTag && tag != kAnyTag) refuse_tag(tag, false);
+}
 
 /// Work's side of a completion.
 class WorkImpl {

@@ -17,6 +17,11 @@ void GroupImpl::adopt_message(std::span<const std::byte> data, int peer, Duratio
     parts_.context->adopter->begin(*parts_.context, data.data(), data.size());
 }
 
+void refuse_tag(std::int64_t tag, bool sends) {
+  throw InvalidArgument(fmt::format("{} with tag {}: tags are at least {}{}", sends ? "send" : "recv", tag, kLeastTag,
+                                    sends ? ", also where a recv is for any tag. Nothing was sent" : ""));
+}
+
 std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> data, int dst, std::int64_t tag,
                                                     Duration timeout,
                                                     const std::shared_ptr<engine::UnderWay>& counted) {
@@ -25,9 +30,6 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
   if (dst < 0 || dst >= size())
     throw InvalidArgument(fmt::format("send to rank {} on group \"{}\": it has ranks 0 to {}. Nothing was sent", dst,
                                       parts_.name, size() - 1));
-  if (tag < kLeastTag)
-    throw InvalidArgument(fmt::format("send with tag {}: tags are at least {}{}. Nothing was sent", tag, kLeastTag,
-                                      tag == kAnyTag ? "; to receive, not to send, is possible with any tag" : ""));
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("send: data is null. Nothing was sent");
   engine::Messenger& messenger = *parts_.context->messenger;
   const auto& segment = parts_.context->segment;
@@ -40,17 +42,15 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
   return messenger.send_message(parts_.id, dst, tag, data, handed_over ? &place : nullptr, counted);
 }
 
-void GroupImpl::check_source(std::string_view verb, int src, std::int64_t tag) {
+void GroupImpl::check_source(std::string_view verb, int src) {
   check_usable();
   if (src < kNullRank || src >= size())
     throw InvalidArgument(fmt::format("{} from rank {} on group \"{}\": it has ranks 0 to {}, or -1 for any", verb, src,
                                       parts_.name, size() - 1));
-  if (tag < kLeastTag && tag != kAnyTag)
-    throw InvalidArgument(fmt::format("{} with tag {}: tags are at least {}", verb, tag, kLeastTag));
 }
 
-void GroupImpl::check_receive(std::span<const std::byte> data, int src, std::int64_t tag) {
-  check_source("recv", src, tag);
+void GroupImpl::check_receive(std::span<const std::byte> data, int src) {
+  check_source("recv", src);
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("recv: data is null");
 }
 
@@ -74,7 +74,7 @@ void GroupImpl::refuse_own_message(bool sends, std::int64_t tag) {
 std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data, int src, std::int64_t tag,
                                                        Duration timeout,
                                                        const std::shared_ptr<engine::UnderWay>& counted) {
-  check_receive(data, src, tag);
+  check_receive(data, src);
   if (src == kNullRank) return received_nothing();
   if (data.size() >= engine::kHandedOver && src != rank() && parts_.context->segment != nullptr)
     adopt_message(data, src, timeout);
@@ -95,7 +95,7 @@ bool GroupImpl::is_soon_over(std::size_t bytes, int src) const {
 std::optional<engine::Arrival> GroupImpl::receive_now(std::span<std::byte> data, int src, std::int64_t tag) {
   constexpr int kLooks = 16;  // the messenger's lock is held so long
   if (data.size() > engine::BriefHeader::kMost) return std::nullopt;
-  check_receive(data, src, tag);
+  check_receive(data, src);
   if (src < 0 || src == rank() || !parts_.members[src].shares_memory) return std::nullopt;
   engine::Messenger& messenger = *parts_.context->messenger;
   engine::Arrival arrival;

@@ -9,7 +9,8 @@ namespace unisono {
 namespace detail {
 
 std::optional<engine::Arrival> GroupImpl::iprobe(int src, std::int64_t tag) {
-  check_source("probe", src, tag);
+  check_source("probe", src);
+  check_tag_to_receive(tag);
   if (src == kNullRank) return received_nothing()->arrival();
   parts_.context->progress->look();
   auto found = parts_.context->messenger->first_message(parts_.id, src, tag);
@@ -18,7 +19,8 @@ std::optional<engine::Arrival> GroupImpl::iprobe(int src, std::int64_t tag) {
 }
 
 engine::Arrival GroupImpl::probe(int src, std::int64_t tag, const Options& options) {
-  check_source("probe", src, tag);
+  check_source("probe", src);
+  check_tag_to_receive(tag);
   if (src == kNullRank) return received_nothing()->arrival();
   if (is_own_message(src)) refuse_own_message(false, tag);
   std::optional<engine::Arrival> found;
@@ -70,6 +72,8 @@ std::optional<Received> Group::iprobe(int src, std::int64_t tag) const {
 Received Group::sendrecv(std::span<const std::byte> out, int dst, std::span<std::byte> in, int src,
                          std::int64_t send_tag, std::int64_t recv_tag, Options o) const {
   detail::GroupImpl& g = need(impl_);
+  detail::check_tag_to_send(send_tag);
+  detail::check_tag_to_receive(recv_tag);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
   const auto arrives = g.receive(in, src, recv_tag, timeout);
   try {
