@@ -20,6 +20,11 @@ void set_seconds(Config& config, nb::handle value) {
   config.*kMember = *parsed;
 }
 
+Config with_threads(Config config) {
+  config.only_thread = &is_only_thread;
+  return config;
+}
+
 PyGroup create_group(const Context& context, std::shared_ptr<Store> store, int rank, int size,
                      const std::string& name) {
   return PyGroup(
@@ -27,7 +32,7 @@ PyGroup create_group(const Context& context, std::shared_ptr<Store> store, int r
 }
 
 PyGroup init_world(const Config& config, const std::shared_ptr<Latecomers>& latecomers) {
-  return PyGroup(run_interruptibly([config, latecomers] { return init(config, *latecomers); }));
+  return PyGroup(run_interruptibly([config = with_threads(config), latecomers] { return init(config, *latecomers); }));
 }
 
 }  // namespace
@@ -88,8 +93,9 @@ void register_config(nb::module_& m) {
       m, "Context",
       "What the groups of one process share: transports, the progress thread, shared memory. init() makes one;\n"
       "make your own to join groups through a store of yours, or when ranks are threads (one each).")
-      .def(nb::init<Config>(), "config"_a)
-      .def("__init__", [](Context* self) { new (self) Context(); })
+      .def(
+          "__init__", [](Context* self, const Config& config) { new (self) Context(with_threads(config)); }, "config"_a)
+      .def("__init__", [](Context* self) { new (self) Context(with_threads(Config::from_env())); })
       .def("create_group", &create_group, "store"_a, "rank"_a, "size"_a, "name"_a = "world",
            "Join a group of `size` ranks through `store`; all ranks call it with the same name.\n\n"
            "Blocks until all are there. Raises Timeout naming the ranks that are missing when the configuration's\n"

@@ -39,6 +39,16 @@ bool interrupted() noexcept {
   return PyErr_CheckSignals() != 0;
 }
 
+bool is_only_thread() noexcept {
+  if (!may_run_handlers()) return false;
+  const GilHeld acquire;
+  try {
+    return nb::len(nb::module_::import_("sys").attr("_current_frames")()) == 1;
+  } catch (const std::exception&) {  // out of memory: then nobody knows
+    return false;
+  }
+}
+
 void rethrow() {
   if (PyErr_Occurred() == nullptr) throw;
   try {

@@ -20,6 +20,9 @@ inline constexpr Duration kAskEvery = std::chrono::milliseconds(100);
 /// thread.
 bool interrupted() noexcept;
 
+/// For Config::only_thread: whether this is the main thread, and Python knows of no other.
+bool is_only_thread() noexcept;
+
 /// Throws the exception that a signal handler raised, if one did. GIL held.
 inline void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();

@@ -23,28 +23,24 @@ PyWork::~PyWork() {
 
 void PyWork::wait(nb::handle timeout) {
   const auto limit = parse_timeout(timeout, "wait");
-  const auto deadline = Clock::now() + limit.value_or(Duration{});
-  const Work work =
-      work_;  // `this` may be dropped by another thread's last reference only after we return; the copy is cheap anyway
-  for (;;) {
-    check_signals();
-    Duration slice = kAskEvery;
-    if (limit) slice = std::clamp<Duration>(deadline - Clock::now(), Duration::zero(), kAskEvery);
-    try {
-      const GilReleased release;
-      work.wait(slice);
-      break;
-    } catch (const Timeout&) {
-      // Ours, because it goes on; or the operation's own.
-      if (work.done()) break;
-      if (limit && Clock::now() >= deadline)
-        throw Timeout("the operation did not come to an end within " + text_of(*limit) +
-                          " s. It goes on: wait again, or abort its group",
-                      {});
-    } catch (...) {
-      operation_.reset();
-      throw;
-    }
+  // `this` may be dropped by another thread's last reference only after we return; the copy is
+  // cheap anyway.
+  const Work work = work_;
+  check_signals();
+  try {
+    const GilReleased release;
+    work.wait(limit.value_or(Duration::max()), &interrupted);
+  } catch (const Timeout&) {
+    // Ours, because it goes on; or the operation's own.
+    if (!work.done())
+      throw Timeout("the operation did not come to an end within " + text_of(*limit) +
+                        " s. It goes on: wait again, or abort its group",
+                    {});
+  } catch (...) {
+    // A signal handler raised: it goes on.
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    operation_.reset();
+    throw;
   }
   settle();
   if (const auto error = work.error()) std::rethrow_exception(error);

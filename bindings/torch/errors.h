@@ -27,6 +27,10 @@ Failure kind_of(const std::exception_ptr& error) noexcept;
 /// For Options::interrupted: lets Python run its signal handlers (Ctrl-C); true when one raised.
 bool python_interrupted() noexcept;
 
+/// For Config::only_thread: whether this is Python's main thread, and there is no other that runs
+/// Python.
+bool is_only_python_thread() noexcept;
+
 /// When a signal handler raised in this thread: throw what it raised. No GIL needed.
 void throw_python_error();
 
@@ -48,8 +52,5 @@ class LetPythonGo {
  private:
   _ts* state_;
 };
-
-/// Run signal handlers, and throw what one raised. No GIL needed.
-void check_signals();
 
 }  // namespace unisono::torch_backend

@@ -23,6 +23,16 @@ bool python_interrupted() noexcept {
   return PyErr_CheckSignals() != 0;
 }
 
+bool is_only_python_thread() noexcept {
+  if (!in_main_thread() || Py_IsInitialized() == 0) return false;
+  const pybind11::gil_scoped_acquire acquire;
+  try {
+    return pybind11::len(pybind11::module_::import("sys").attr("_current_frames")()) == 1;
+  } catch (const std::exception&) {  // out of memory: then nobody knows
+    return false;
+  }
+}
+
 void throw_python_error() {
   if (!in_main_thread() || Py_IsInitialized() == 0) return;
   const pybind11::gil_scoped_acquire acquire;
@@ -42,10 +52,6 @@ LetPythonGo::LetPythonGo() noexcept
 
 LetPythonGo::~LetPythonGo() {
   if (state_ != nullptr) PyEval_RestoreThread(state_);
-}
-
-void check_signals() {
-  if (python_interrupted()) throw_python_error();
 }
 
 }  // namespace unisono::torch_backend

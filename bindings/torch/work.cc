@@ -131,17 +131,16 @@ void Flight::wait(milliseconds limit) {
   const Caller caller(*health_, *executor_);
   const auto until = SteadyClock::now() + saturated(limit);
   while (!work_.done()) {
-    // In slices, so that Ctrl-C is heard.
-    Duration slice = milliseconds(100);
-    if (limit > milliseconds(0)) slice = std::clamp<Duration>(until - SteadyClock::now(), Duration(0), slice);
+    Duration left = Duration::max();
+    if (limit > milliseconds(0)) left = std::max<Duration>(until - SteadyClock::now(), Duration(0));
     try {
-      work_.wait(slice);
+      work_.wait(left, &python_interrupted);
     } catch (const Error&) {
       if (work_.done()) break;
       if (limit > milliseconds(0) && SteadyClock::now() >= until)
         C10_THROW_ERROR(DistBackendError, c10::str(what_, ": timeout : wait() gave up after ", limit.count(),
                                                    " ms; the operation goes on: wait again, or abort the group"));
-      check_signals();
+      throw_python_error();
     }
   }
   settle();

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unisono/secret.hpp>
 
+#include "errors.h"
 #include "work.h"
 
 namespace unisono::torch_backend {
@@ -24,6 +25,7 @@ Config settings(TorchStore& store, const Place& place, SecretTerms& terms) {
     config.rank = place.global_rank;
     config.size = place.size;
     config.timeout = place.timeout;
+    config.only_thread = &is_only_python_thread;
     config.share_memory = false;  // of tensors we know more, and see to it ourselves (adoption.h)
     config.init_timeout = std::min(config.init_timeout, place.timeout);
     return config;

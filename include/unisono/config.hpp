@@ -67,6 +67,11 @@ struct UNISONO_API Config {
   std::int64_t slice_bytes = 0;                     ///< UNISONO_SLICE: bytes of a slice of a block; 0: chosen
   int spin = -1;  ///< UNISONO_SPIN: rounds of spinning before yielding; -1: by the cores to spare
 
+  /// For language bindings: whether no thread but the one that asks can use the library. It asks
+  /// once it has waited for a second, and must not be led to use the library. Null: by the threads
+  /// that the process has.
+  bool (*only_thread)() noexcept = nullptr;
+
   /// Read the environment. Throws InvalidArgument that names the variable and what is wrong with it.
   static Config from_env();
   /// The part under "how" and the secret alone: for programs that say themselves which rank they are and where to

@@ -36,13 +36,16 @@ class UNISONO_API RankFailure : public Error {
   std::int64_t pid;  ///< its process id there
 };
 
-/// Two ranks called different things under one sequence number (collective, dtype, count, root or op differ).
+/// Calls of two ranks do not fit together: under one sequence number they differ (collective,
+/// dtype, count, root or op), or each waits for the other, perhaps through more ranks, so that no
+/// call in the cycle can end. The message shows all of them. After such a cycle of receives the
+/// group can be used as before; a collective in it fails the group.
 class UNISONO_API Mismatch : public Error {
  public:
   Mismatch(const std::string& message, int rank_, int other_) : Error(message), rank(rank_), other(other_) {}
   ~Mismatch() override;
-  int rank;   ///< one of the two ranks
-  int other;  ///< the rank whose call differs from it
+  int rank;   ///< one of the two ranks; in a cycle the one that raises
+  int other;  ///< the rank whose call differs from it, or for which it waits
 };
 
 /// A deadline passed. `missing` names the ranks that had not arrived.

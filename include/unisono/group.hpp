@@ -53,7 +53,7 @@ inline constexpr std::int64_t kLeastTag = INT64_MIN + 65536;
 struct Options {
   std::string_view algorithm{};  ///< by name, instead of the group's table; must be the same on all ranks
   std::optional<Duration> timeout{};
-  /// Asked about ten times a second by the thread that waits in a blocking call (not in a Work).
+  /// Asked about ten times a second by the thread that waits in a blocking call.
   /// True ends the wait: the call throws Aborted, and the group is aborted. A recv to which nothing
   /// has come leaves the group as it was. How a language binding lets Ctrl-C through. It must not
   /// use the library.

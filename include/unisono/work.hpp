@@ -32,7 +32,8 @@ class UNISONO_API Work {
   Work() = default;  ///< empty: done() is true
   /// Wait until it is done; throws what went wrong. With a timeout: throws Timeout when it passes, the operation goes on.
   void wait() const;
-  void wait(Duration timeout) const;
+  /// `interrupted`: as Options has it, but the operation goes on, and waiting can be repeated.
+  void wait(Duration timeout, bool (*interrupted)() noexcept = nullptr) const;
   /// Never blocks; looks for a short message that has come meanwhile. True in a forked child, where error() says why.
   bool done() const noexcept;
   /// The error as an exception pointer, when it is done and failed.

@@ -19,7 +19,8 @@ enum class FrameKind : std::uint16_t {
   last = 7,  ///< nothing follows on this stream; its sender goes on with others
   /// Rank `sequence` of the group has destroyed it. Place: how many collectives it took part in.
   /// Payload: whom it told itself, a bit a rank.
-  leave = 8
+  leave = 8,
+  wait = 9  ///< who waits for whom; payload: a WaitNotice
 };
 
 /// As unisono::kAnyTag and kLeastTag: what a receive may ask for, and what programs may send. Below

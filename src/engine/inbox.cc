@@ -277,6 +277,10 @@ void Inbox::fail_messages(const std::vector<bool>& gone, int rank, const Status&
   }
 }
 
+bool Inbox::is_posted(const Completion* receive) const noexcept {
+  return std::ranges::any_of(receives_, [&](const Receive& posted) { return posted.completion.get() == receive; });
+}
+
 bool Inbox::withdraw(const Completion* receive, const Status& status, Deferred& deferred) {
   const auto found = std::find_if(receives_.begin(), receives_.end(),
                                   [&](const auto& posted) { return posted.completion.get() == receive; });

@@ -103,6 +103,8 @@ class Inbox {
   bool awaits() const noexcept { return !posts_.empty() || !receives_.empty(); }
   bool awaits(int rank) const noexcept;
 
+  /// Whether no message has met this receive yet.
+  bool is_posted(const Completion* receive) const noexcept;
   /// Give up on a receive that no message has met. False: it has met one, or it is no receive.
   bool withdraw(const Completion* receive, const Status& status, Deferred& deferred);
   /// Let go of everything that was posted (or only of the receive of `only`), completing it with `status`.

@@ -267,7 +267,8 @@ std::optional<Sink> Messenger::on_frame(Stream& stream, const FrameHeader& heade
     sink.parts = {sink.parcel->data.span()};
     return sink;
   };
-  if (header.kind == FrameKind::abort || header.kind == FrameKind::leave) return keep_bytes();
+  if (header.kind == FrameKind::abort || header.kind == FrameKind::leave || header.kind == FrameKind::wait)
+    return keep_bytes();
   if (header.kind == FrameKind::probe) {
     GroupState* probed = find(header.group);
     const int from = probed ? probed->rank_of(stream.peer()) : -1;
@@ -350,6 +351,9 @@ void Messenger::on_payload(Stream& stream, const FrameHeader& header, Sink& sink
       return;
     case FrameKind::leave:
       if (sink.parcel) on_leave(stream.peer(), header, sink.parcel->data.span());
+      return;
+    case FrameKind::wait:
+      if (sink.parcel && hear_wait_) hear_wait_(stream.peer(), sink.parcel->data.span());
       return;
     case FrameKind::goodbye:
       stream.hear_last();

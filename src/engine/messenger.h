@@ -148,6 +148,14 @@ class Messenger final : private FrameHandler {
   /// or it is no receive.
   bool withdraw_receive(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
+  // --- who waits for whom (WaitCycles) ------------------------------------------------------------------------------
+  /// Tell a peer, behind all that was sent to it before.
+  void send_wait(int peer, std::span<const std::byte> notice);
+  /// What is to hear what peers tell. It is called inside poll(), under the messenger's lock.
+  void hear_waits(std::function<void(int peer, std::span<const std::byte> notice)> hear);
+  /// Whether a receive still waits for the beginning of its message.
+  bool awaits(std::uint64_t group, const Completion* receive);
+
   /// After a failure: a peer may go on writing where memory at [data, data + bytes) lies in the segment, as it is stopped. What is returned is kept until it is known not to.
   using Unsettled = std::function<std::vector<std::shared_ptr<const void>>(const void* data, std::size_t bytes)>;
   /// Large messages from and to this process's segment are handed over from now on. Before the first peer.
@@ -305,6 +313,7 @@ class Messenger final : private FrameHandler {
   std::vector<Stream*> ended_;                         ///< each once
   std::shared_ptr<transport::SharedSegment> segment_;  ///< what is lent
   Unsettled unsettled_;
+  std::function<void(int, std::span<const std::byte>)> hear_wait_;
   std::list<Outgoing> outgoing_;  ///< being handed over
   std::list<Incoming> incoming_;
   FasterWay copies_;                                    ///< of messages that are handed over

@@ -175,6 +175,33 @@ bool Messenger::withdraw_receive(std::uint64_t id, const std::shared_ptr<Complet
   return true;
 }
 
+void Messenger::send_wait(int peer, std::span<const std::byte> notice) {
+  Completion::Callbacks callbacks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (peers_[peer].gone()) return;
+    OutFrame frame;
+    frame.header.kind = FrameKind::wait;
+    frame.header.length = notice.size();
+    frame.owned.assign(notice.begin(), notice.end());
+    frame.parts = {transport::ConstPart(frame.owned)};
+    enqueue(peer, std::move(frame));
+    callbacks = deferred_.take();
+  }
+  run(callbacks);
+}
+
+void Messenger::hear_waits(std::function<void(int, std::span<const std::byte>)> hear) {
+  const std::lock_guard lock(mutex_);
+  hear_wait_ = std::move(hear);
+}
+
+bool Messenger::awaits(std::uint64_t id, const Completion* receive) {
+  const std::lock_guard lock(mutex_);
+  const GroupState* group = find(id);
+  return group != nullptr && group->inbox.is_posted(receive);
+}
+
 void Messenger::forget(std::uint64_t id, const Status& status) {
   Completion::Callbacks callbacks;
   {

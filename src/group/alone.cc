@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "group/blocked_call.h"
 #include "group/group_impl.h"
 
 namespace unisono::detail {
@@ -84,11 +85,15 @@ bool GroupImpl::run_alone(const Call& call) {
     alone.check();
     // Only `usual` may be a plan of messages, also within a host; what may run instead of it goes through memory.
     const bool in_memory = one_host_ && p.known != nullptr && !p.known->prepared->usual.compiled->messages;
-    if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended, in_memory) ==
+    BlockedInCollective blocked(*this, p.call, p.sequence);
+    engine::WaitCycles::Search search(*parts_.context->cycles, blocked, p.started);
+    if (progress.wait(&alone, TimePoint::max(), call.options.interrupted, ended, in_memory, &search) ==
         group::Progress::Outcome::interrupted) {
       if (!ended()) fail(interruption(name_of(call.collective)));
       progress.wait(&alone, TimePoint::max(), nullptr, ended);
     }
+    throw_status(search.explain(alone.status()));
+    return true;
   }
   throw_status(alone.status());
   return true;

@@ -29,6 +29,26 @@ GroupImpl& use(const std::shared_ptr<GroupImpl>& impl) {
   return group;
 }
 
+/// The same for a call that sends, receives or waits. (Bindings make groups in a thread of their
+/// own.)
+GroupImpl& call_on(const std::shared_ptr<GroupImpl>& impl) {
+  GroupImpl& group = need(impl);
+  group.parts().context->cycles->note_caller();
+  return group;
+}
+
+/// Calls `f`, and counts while that is still to come.
+std::function<void()> counted(std::function<void()> f, const std::shared_ptr<engine::UnderWay>& count) {
+  struct One {
+    explicit One(std::shared_ptr<engine::UnderWay> counted) : of(std::move(counted)) { of->fetch_add(1); }
+    ~One() { of->fetch_sub(1); }
+    One(const One&) = delete;
+    One& operator=(const One&) = delete;
+    std::shared_ptr<engine::UnderWay> of;
+  };
+  return [f = std::move(f), one = std::make_shared<One>(count)] { f(); };
+}
+
 Status made_elsewhere(const WorkImpl& work) {
   const detail::Parts& parts = work.group->parts();
   return parts.context->process.check(
@@ -41,16 +61,20 @@ Status made_elsewhere(const WorkImpl& work) {
 Work::Work(std::shared_ptr<WorkImpl> impl) : impl_(std::move(impl)) {}
 
 void Work::wait() const { wait(Duration::max()); }
-void Work::wait(Duration timeout) const {
+void Work::wait(Duration timeout, bool (*interrupted)() noexcept) const {
   if (impl_ == nullptr) return;
   if (!impl_->group->made_here()) return throw_status(made_elsewhere(*impl_));
+  impl_->group->parts().context->cycles->note_caller();
   if (impl_->completion->done()) return throw_status(impl_->group->named(impl_->completion->status(), impl_->what));
   // A message that nobody sends or takes has a deadline of its own; past it, it is given up.
   const TimePoint now = impl_->group->parts().context->clock.now();
   const Duration left =
       impl_->deadline == TimePoint::max() ? Duration::max() : std::max<Duration>(impl_->deadline - now, Duration{0});
   const bool gives_up = left <= timeout && left != Duration::max();
-  impl_->group->wait(impl_->completion, std::min(left, timeout), impl_->what, gives_up);
+  detail::Awaited what = impl_->what;
+  what.in_work = true;
+  what.lasts = what.lasts && timeout >= impl_->group->default_timeout();
+  impl_->group->wait(impl_->completion, std::min(left, timeout), what, gives_up, interrupted);
 }
 bool Work::done() const noexcept {
   if (impl_ == nullptr || impl_->completion->done() || !impl_->group->made_here()) return true;
@@ -82,6 +106,7 @@ void Work::on_done(std::function<void()> f) const {
   if (impl_ == nullptr) return f();
   impl_->group->check_process();
   group::Progress& progress = *impl_->group->parts().context->progress;
+  f = counted(std::move(f), impl_->group->parts().context->cycles->callbacks());
   // All others count already, each as what it is: whoever waits looks at whether there are collectives to carry on.
   if (!impl_->completion->on_done(f, impl_->soon_over ? progress.messages() : nullptr)) return f();
   if (impl_->soon_over) progress.rouse();
@@ -114,34 +139,36 @@ bool Group::shares(const void* data, std::size_t bytes) const {
   return segment != nullptr && group.made_here() && segment->find(data, bytes).offset != 0;
 }
 
-void Group::run(const Call& call) const { need(impl_).run(call); }
+void Group::run(const Call& call) const { call_on(impl_).run(call); }
 
 Work Group::start(const Call& call) const {
   auto work = std::make_shared<WorkImpl>();
-  work->completion = need(impl_).start(call);
+  GroupImpl& g = call_on(impl_);
+  work->completion = g.start(call);
   work->group = impl_;
   work->what = {name_of(call.collective)};
+  work->what.lasts = g.lasts(call.options);
   return Work(std::move(work));
 }
 
 void Group::send(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
-  GroupImpl& g = need(impl_);
+  GroupImpl& g = call_on(impl_);
   detail::check_tag_to_send(tag);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
   if (dst == g.rank()) g.refuse_own_message(true, tag);
   const auto completion = g.send(data, dst, tag, timeout);
-  g.wait(completion, timeout, {"send", true, dst, tag, data.size()}, true, o.interrupted);
+  g.wait(completion, timeout, {"send", true, dst, tag, data.size(), g.lasts(o)}, true, o.interrupted);
 }
 
 Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
-  GroupImpl& g = need(impl_);
+  GroupImpl& g = call_on(impl_);
   detail::check_tag_to_receive(tag);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
   std::optional<engine::Arrival> arrival = g.receive_now(data, src, tag);
   if (!arrival) {
     if (g.is_own_message(src)) g.refuse_own_message(false, tag);
     const auto completion = g.receive(data, src, tag, timeout);
-    g.wait(completion, timeout, {"recv", true, src, tag, data.size()}, true, o.interrupted);
+    g.wait(completion, timeout, {"recv", true, src, tag, data.size(), g.lasts(o)}, true, o.interrupted);
     arrival = completion->arrival();
   }
   const engine::Arrival& a = *arrival;
@@ -149,14 +176,14 @@ Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Optio
 }
 
 Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
-  GroupImpl& g = need(impl_);
+  GroupImpl& g = call_on(impl_);
   detail::check_tag_to_send(tag);
   auto work = std::make_shared<WorkImpl>();
   group::Progress& progress = *g.parts().context->progress;
   work->completion = g.send(data, dst, tag, o.timeout.value_or(g.default_timeout()), progress.messages());
   if (work->completion == nullptr) work->completion = g.parts().context->messenger->sent();
   work->group = impl_;
-  work->what = {"send", true, dst, tag, data.size()};
+  work->what = {"send", true, dst, tag, data.size(), g.lasts(o)};
   if (!work->completion->done()) {  // what went at once needs no clock
     work->deadline = g.deadline(o);
     progress.rouse();
@@ -165,7 +192,7 @@ Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Op
 }
 
 Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options o) const {
-  GroupImpl& g = need(impl_);
+  GroupImpl& g = call_on(impl_);
   detail::check_tag_to_receive(tag);
   auto work = std::make_shared<WorkImpl>();
   group::Progress& progress = *g.parts().context->progress;
@@ -173,7 +200,7 @@ Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options 
   work->completion = g.receive(data, src, tag, o.timeout.value_or(g.default_timeout()),
                                work->soon_over ? progress.soon_over() : progress.messages());
   work->group = impl_;
-  work->what = {"recv", true, src, tag, data.size()};
+  work->what = {"recv", true, src, tag, data.size(), g.lasts(o)};
   work->deadline = g.deadline(o);
   if (!work->completion->done()) work->soon_over ? progress.doze() : progress.rouse();
   return Work(std::move(work));

@@ -7,6 +7,7 @@
 #include "base/run_report.h"
 #include "group/context_impl.h"
 #include "group/home_node.h"
+#include "group/only_thread.h"
 #include "group/registration.h"
 #include "plan/cost_model.h"
 #include "rendezvous/job_handshake.h"
@@ -90,6 +91,10 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
   if (segment != nullptr)
     messenger->lend(segment, [this](const void* data, std::size_t bytes) { return take_over(data, bytes); });
   messenger->use_streams(engine::Sharing{config.tcp_streams});
+  cycles = std::make_unique<engine::WaitCycles>(*messenger, clock, self, log, [this] {
+    if (threads) return true;  // the others are other ranks
+    return config.only_thread != nullptr ? config.only_thread() : group::is_only_thread();
+  });
   progress = std::make_unique<group::Progress>(*messenger, *poller, clock,
                                                engine::wait_policy(engine::usable_cores(), 1, config.spin),
                                                std::make_unique<group::Apart>(*messenger, segment, self, clock, log));

@@ -13,6 +13,7 @@
 #include "base/process_mark.h"
 #include "engine/domain.h"
 #include "engine/messenger.h"
+#include "engine/wait_cycles.h"
 #include "group/adopter.h"
 #include "group/buffers.h"
 #include "group/progress.h"
@@ -82,6 +83,7 @@ class ContextImpl {
   std::unique_ptr<Adopter> adopter;
   std::size_t shared_transport = 0;
   std::unique_ptr<group::Progress> progress;
+  std::unique_ptr<engine::WaitCycles> cycles;
 
  private:
   Result<std::unique_ptr<transport::Transport>> wrap(Result<std::unique_ptr<transport::Transport>> made) const;

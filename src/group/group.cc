@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "group/baton.h"
+#include "group/blocked_call.h"
 #include "group/group_impl.h"
 
 namespace unisono::detail {
@@ -18,23 +20,6 @@ namespace {
 constexpr int kLooks = 64;
 /// An operation that has not ended after this time tells the others what it waits in.
 constexpr Duration kStalled = std::chrono::milliseconds(200);
-
-/// The baton of a group: whoever holds it runs its operations.
-class Baton {
- public:
-  explicit Baton(std::atomic<bool>& flag) noexcept
-      : flag_(flag), held_(!flag.exchange(true, std::memory_order_acq_rel)) {}
-  ~Baton() {
-    if (held_) flag_.store(false, std::memory_order_release);
-  }
-  Baton(const Baton&) = delete;
-  Baton& operator=(const Baton&) = delete;
-  bool held() const noexcept { return held_; }
-
- private:
-  std::atomic<bool>& flag_;
-  bool held_;
-};
 
 }  // namespace
 
@@ -118,7 +103,9 @@ void GroupImpl::run(const Call& call) {
   pending->call = call;
   const auto completion = pending->completion = std::make_shared<engine::Completion>();
   submit(std::move(pending));
-  wait(completion, Duration::max(), {name_of(call.collective)}, false, call.options.interrupted);
+  Awaited what{name_of(call.collective)};
+  what.lasts = lasts(call.options);
+  wait(completion, Duration::max(), what, false, call.options.interrupted);
 }
 
 std::shared_ptr<engine::Completion> GroupImpl::start(const Call& call) {
@@ -351,28 +338,42 @@ void GroupImpl::abort(const std::string& reason) {
 void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what,
                      bool cancel, Progress::Interrupted interrupted) {
   if (completion == nullptr) return;
-  const auto done = [&] { return completion->done(); };
-  TimePoint started{};
-  if (!parts_.context->progress->soon(*this, one_host_, done)) {
-    started = parts_.context->clock.now();
-    const auto outcome = parts_.context->progress->wait(this, saturating_add(started, timeout), interrupted, done);
-    if (outcome == Progress::Outcome::interrupted) {
-      interrupt(completion, what);
-      parts_.context->progress->wait(this, TimePoint::max(), nullptr, done);
-    } else if (outcome == Progress::Outcome::deadline) {
-      const std::string words = describe(what);
-      const Status late_status =
-          annotate(Status::timeout(fmt::format("{} did not come to an end within {:.3f} s", words,
-                                               std::chrono::duration<double>(timeout).count()),
-                                   what.peer < 0 ? std::vector<int>{} : std::vector{what.peer}),
-                   words, started);
-      if (!cancel) throw_status(late_status);
-      parts_.context->messenger->cancel(parts_.id, completion, late_status);
-      // cancel() completes it, unless it came at the last moment.
-      parts_.context->progress->wait(this, TimePoint::max(), nullptr, done);
-    }
+  if (parts_.context->progress->soon(*this, one_host_, [&] { return completion->done(); }))
+    return throw_status(named(completion->status(), what));
+  if (what.message) {
+    BlockedInMessage blocked(*this, completion, what);
+    wait(completion, timeout, what, cancel, interrupted, blocked);
+  } else {
+    BlockedInQueue blocked(*this, what.lasts);
+    wait(completion, timeout, what, cancel, interrupted, blocked);
   }
-  throw_status(named(completion->status(), what, started));
+}
+
+void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what,
+                     bool cancel, Progress::Interrupted interrupted, engine::Blocked& blocked) {
+  const auto done = [&] { return completion->done(); };
+  const TimePoint started = parts_.context->clock.now();
+  engine::WaitCycles::Search search(*parts_.context->cycles, blocked, started);
+  Progress& progress = *parts_.context->progress;
+  const auto outcome = progress.wait(this, saturating_add(started, timeout), interrupted, done, false, &search);
+  if (outcome == Progress::Outcome::interrupted) {
+    if (what.in_work)
+      throw_status(Status::aborted(
+          fmt::format("waiting for a {} was interrupted; it goes on, and waiting can be repeated", what.verb)));
+    interrupt(completion, what);
+    progress.wait(this, TimePoint::max(), nullptr, done);
+  } else if (outcome == Progress::Outcome::deadline) {
+    const std::string words = describe(what);
+    const Status late_status = annotate(Status::timeout(fmt::format("{} did not come to an end within {:.3f} s", words,
+                                                                    std::chrono::duration<double>(timeout).count()),
+                                                        what.peer < 0 ? std::vector<int>{} : std::vector{what.peer}),
+                                        words, started);
+    if (!cancel) throw_status(search.explain(late_status));
+    parts_.context->messenger->cancel(parts_.id, completion, late_status);
+    // cancel() completes it, unless it came at the last moment.
+    progress.wait(this, TimePoint::max(), nullptr, done);
+  }
+  throw_status(search.explain(named(completion->status(), what, started)));
 }
 
 Status GroupImpl::interruption(std::string_view verb) const {

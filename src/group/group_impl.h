@@ -42,6 +42,8 @@ struct Member {
   std::string algorithms;      ///< its UNISONO_ALGORITHM
 };
 
+struct CollectiveAhead;
+
 /// What a group is made of (join.cc, subgroup.cc).
 struct Parts {
   std::shared_ptr<ContextImpl> context;
@@ -74,6 +76,9 @@ struct Awaited {
   int peer = -1;
   std::int64_t tag = 0;
   std::size_t bytes = 0;
+  /// The caller waits as long as the group does: it gives up no sooner by itself.
+  bool lasts = true;
+  bool in_work = false;  ///< it may stop waiting, and the operation goes on
 };
 
 /// Calls in which two plans compete (rival.cc), or the judge alone opens its buffers, of one kind.
@@ -129,7 +134,7 @@ class MarkedThread {
 };
 
 /// Thread-safety: any thread.
-class GroupImpl final : public group::Driven, public std::enable_shared_from_this<GroupImpl> {
+class GroupImpl final : public group::Driven, public engine::Calls, public std::enable_shared_from_this<GroupImpl> {
  public:
   /// The last reference leaves the group; in a forked child it leaves it alone.
   static std::shared_ptr<GroupImpl> create(Parts parts);
@@ -173,6 +178,9 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   /// Waits for what is in flight, at most `patience`; what then is left is aborted, here and elsewhere.
   bool destroy(Duration patience, group::Progress::Interrupted interrupted = nullptr);
   bool advance() override;
+  std::uint64_t called() const noexcept override { return sequence() + static_cast<std::uint64_t>(queued_.load()); }
+  /// Whether a call with these waits no less long than others do.
+  bool lasts(const Options& options) const;
 
   int rank() const noexcept { return parts_.rank; }
   int size() const noexcept { return static_cast<int>(parts_.members.size()); }
@@ -197,6 +205,13 @@ class GroupImpl final : public group::Driven, public std::enable_shared_from_thi
   std::optional<engine::InlineCall> inline_call(const Call& call, const plan::Algorithm* requested) const;
   bool run_tiny(const Call& call);
   class Alone;
+  class BlockedCall;
+  class BlockedInMessage;
+  class BlockedInCollective;
+  class BlockedInQueue;
+  void wait(const std::shared_ptr<engine::Completion>& completion, Duration timeout, const Awaited& what, bool cancel,
+            group::Progress::Interrupted interrupted, engine::Blocked& blocked);
+  std::vector<int> lacking(const CollectiveAhead& call) const;
   bool run_alone(const Call& call);
   void hand_on_baton() noexcept;
   Status wait_tiny(const Call& call, engine::Running& operation);

@@ -302,6 +302,7 @@ std::shared_ptr<GroupImpl> join_with(Parts parts, Store& store, int size, TimePo
   throw_status(with_addresses(connect(parts, control, deadline, watch_missing), tcp, rank));
   auto impl = GroupImpl::create(std::move(parts));
   c.progress->enlist(impl);
+  c.cycles->enlist(impl->parts().id, impl);
   if (tuned.measure) {
     tuned = measure_links(*impl, tuned.count_streams);
     impl->adopt(tuned.rules);

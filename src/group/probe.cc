@@ -72,14 +72,15 @@ std::optional<Received> Group::iprobe(int src, std::int64_t tag) const {
 Received Group::sendrecv(std::span<const std::byte> out, int dst, std::span<std::byte> in, int src,
                          std::int64_t send_tag, std::int64_t recv_tag, Options o) const {
   detail::GroupImpl& g = need(impl_);
+  g.parts().context->cycles->note_caller();
   detail::check_tag_to_send(send_tag);
   detail::check_tag_to_receive(recv_tag);
   const Duration timeout = o.timeout.value_or(g.default_timeout());
   const auto arrives = g.receive(in, src, recv_tag, timeout);
   try {
-    g.wait(g.send(out, dst, send_tag, timeout), timeout, {"send", true, dst, send_tag, out.size()}, true,
+    g.wait(g.send(out, dst, send_tag, timeout), timeout, {"send", true, dst, send_tag, out.size(), g.lasts(o)}, true,
            o.interrupted);
-    g.wait(arrives, timeout, {"recv", true, src, recv_tag, in.size()}, true, o.interrupted);
+    g.wait(arrives, timeout, {"recv", true, src, recv_tag, in.size(), g.lasts(o)}, true, o.interrupted);
   } catch (...) {
     // The receive must not outlive the call: its memory is the caller's.
     g.parts().context->messenger->cancel(g.parts().id, arrives, Status::aborted("its sendrecv has failed"));

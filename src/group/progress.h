@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "engine/messenger.h"
 #include "engine/operation.h"
+#include "engine/wait_cycles.h"
 #include "engine/waiter.h"
 #include "group/apart.h"
 #include "group/berth.h"
@@ -57,8 +58,10 @@ class Progress final : public engine::Turns {
   template <class Done>
   bool soon(Driven& driven, bool in_memory, Done&& done);
   /// Drive `driven` (may be null) and the messenger in this thread until done() or `deadline`. `in_memory`: no message is waited for.
+  /// `search`: whether that can ever come is asked when it has not come for long.
   template <class Done>
-  Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done, bool in_memory = false);
+  Outcome wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done, bool in_memory = false,
+               engine::WaitCycles::Search* search = nullptr);
 
   /// For who does not wait() yet: yields, unless that would give the core to a stranger.
   bool give_way() noexcept override;
@@ -198,7 +201,7 @@ bool Progress::soon(Driven& driven, bool in_memory, Done&& done) {
 
 template <class Done>
 Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted interrupted, Done&& done,
-                                 bool in_memory) {
+                                 bool in_memory, engine::WaitCycles::Search* search) {
   if (done()) return Outcome::done;
   const Attendance attendance(*this);
   // While it waits, this thread does the progress thread's work, too: a peer may be waiting for another of our operations.
@@ -212,6 +215,13 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
   apart_->wait_here();
   constexpr auto kBetweenQuestions = std::chrono::milliseconds(100);
   TimePoint next_question = interrupted == nullptr ? TimePoint::max() : saturating_add(clock_.now(), kBetweenQuestions);
+  TimePoint next_look = search == nullptr ? TimePoint::max() : search->first_look();
+  const auto ask = [&](TimePoint now) {
+    if (now >= next_look || (search != nullptr && search->has_news())) next_look = search->look(now);
+    if (now < next_question) return false;
+    next_question = saturating_add(now, kBetweenQuestions);
+    return interrupted();
+  };
   for (std::uint32_t round = 0;; round++) {
     bool moved = advance();
     if (done()) return Outcome::done;
@@ -224,10 +234,7 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     if (round % 256 == 255) {
       const TimePoint now = clock_.now();
       if (now >= deadline) return Outcome::deadline;
-      if (now >= next_question) {
-        if (interrupted()) return Outcome::interrupted;
-        next_question = saturating_add(now, kBetweenQuestions);
-      }
+      if (ask(now)) return Outcome::interrupted;
     }
     if (moved) {
       waiter.reset();
@@ -240,11 +247,8 @@ Progress::Outcome Progress::wait(Driven* driven, TimePoint deadline, Interrupted
     }
     const TimePoint now = clock_.now();
     if (now >= deadline) return Outcome::deadline;
-    if (now >= next_question) {
-      if (interrupted()) return Outcome::interrupted;
-      next_question = saturating_add(now, kBetweenQuestions);
-    }
-    park(std::min(deadline, next_question), advance, done);
+    if (ask(now)) return Outcome::interrupted;
+    park(std::min({deadline, next_question, next_look}), advance, done);
   }
 }
 

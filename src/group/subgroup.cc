@@ -105,6 +105,7 @@ std::shared_ptr<GroupImpl> GroupImpl::subgroup(std::span<const int> ranks, Durat
   throw_status(connect(parts, control, deadline));
   auto impl = GroupImpl::create(std::move(parts));
   c.progress->enlist(impl);
+  c.cycles->enlist(impl->parts().id, impl);
   return impl;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/inline_operation.h"
+#include "group/blocked_call.h"
 #include "group/group_impl.h"
 
 namespace unisono::detail {
@@ -60,7 +61,10 @@ Status GroupImpl::wait_tiny(const Call& call, engine::Running& operation) {
       }
     return false;
   };
-  const auto outcome = parts_.context->progress->wait(nullptr, deadline, call.options.interrupted, over, true);
+  const std::uint64_t sequence = operation.sequence();
+  BlockedInCollective blocked(*this, call, sequence);
+  engine::WaitCycles::Search search(*parts_.context->cycles, blocked, started);
+  const auto outcome = parts_.context->progress->wait(nullptr, deadline, call.options.interrupted, over, true, &search);
   if (outcome == group::Progress::Outcome::interrupted) {
     if (!operation.done()) fail(interruption(name_of(call.collective)));
   } else if (outcome == group::Progress::Outcome::deadline) {
@@ -69,7 +73,8 @@ Status GroupImpl::wait_tiny(const Call& call, engine::Running& operation) {
   Status status = settle(operation);
   return status.ok() || operation.done()
              ? status
-             : annotate(parts_.failure->status(), describe_call(call, operation.sequence(), ""), started);
+             : search.explain(
+                   annotate(parts_.failure->status(), describe_call(call, operation.sequence(), ""), started));
 }
 
 /// The outcome of an operation that is done, or that the group's failure has ended.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
@@ -43,6 +44,7 @@ void Server::stop_listening() {
 }
 
 void Server::serve() noexcept {
+  ::pthread_setname_np(::pthread_self(), "unisono-store");
   while (!stopping_.load(std::memory_order_acquire)) {
     try {
       serve_round();

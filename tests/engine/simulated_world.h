@@ -66,6 +66,7 @@ class SimulatedWorld {
   /// Turns taken so far, and a hash over which rank took each and whether it moved: equal for equal seeds.
   std::uint64_t trace() const { return trace_; }
   SimulatedRank& rank(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
+  ManualClock& clock() noexcept { return clock_; }
   /// What an Operation of rank r stands on.
   Ground ground(int r);
   /// The plan of the scenario's algorithm for rank r.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -267,6 +268,46 @@ TEST(Mistakes, AWorldThatNeverFillsNamesTheMissing) {
       }
     });
   for (auto& t : threads) t.join();
+}
+
+TEST(Mistakes, RanksThatWaitForEachOther) {
+  const auto receives = [](Group world) {
+    int x = 0;
+    world.recv(std::as_writable_bytes(std::span(&x, 1)), (world.rank() + 1) % world.size());
+  };
+  for (const int n : {2, 3})
+    for (const std::string& message : all_raise<Mismatch>(n, receives)) {
+      EXPECT_TRUE(has(message, "wait for each other: rank 0 (host ")) << message;
+      EXPECT_TRUE(has(message, "recv(src=0, tag=0)")) << message;
+    }
+  const auto either = [](Group world) {
+    int x = 0;
+    if (world.rank() == 0)
+      world.recv(std::as_writable_bytes(std::span(&x, 1)), 1);
+    else
+      world.barrier();
+  };
+  for (const std::string& message : all_raise<Mismatch>(3, either))
+    EXPECT_TRUE(has(message, "barrier #1 on group")) << message;
+}
+
+/// Each rank has a second thread, which has called before, and sends later.
+TEST(Mistakes, AnotherThreadMaySend) {
+  spawn_threads(2, [](Group world) {
+    const int other = 1 - world.rank();
+    int x = 0, y = 7;
+    Group early = world;
+    early.send(std::as_bytes(std::span(&y, 1)), other, 1);
+    std::thread sender([&] {
+      early.recv(std::as_writable_bytes(std::span(&x, 1)), other, 1);
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+      early.send(std::as_bytes(std::span(&y, 1)), other);
+    });
+    int z = 0;
+    world.recv(std::as_writable_bytes(std::span(&z, 1)), other);
+    sender.join();
+    EXPECT_EQ(z, 7);
+  });
 }
 
 }  // namespace

@@ -292,3 +292,18 @@ def uneven_at_the_root(rank: int, size: int, folder: str, what: str) -> str:
     except RuntimeError as error:
         return str(error)
     raise AssertionError("nothing was raised")
+
+
+def waiting_for_each_other(rank: int, size: int, folder: str, how: str) -> None:
+    """Each rank receives before it sends, or calls something else than the one that it waits for."""
+    _join(rank, size, folder)
+    x, left = torch.ones(100_000), (rank - 1) % size
+    _sum(size)
+    if how == "recv":
+        dist.recv(x, src=left)
+    elif how == "irecv":
+        dist.irecv(x, src=left).wait()
+    elif rank == 0:
+        dist.recv(x, src=left)
+    else:
+        dist.all_reduce(x)

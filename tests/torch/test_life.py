@@ -48,6 +48,12 @@ def test_a_mismatch_shows_both_calls(tmp_path: Path) -> None:
         failed(end, "DistBackendError", "of 3 elements", "of 4 elements")
 
 
+@pytest.mark.parametrize("how", ["recv", "irecv", "all_reduce"])
+def test_ranks_that_wait_for_each_other_are_told(tmp_path: Path, how: str) -> None:
+    for end in launch(cases.waiting_for_each_other, 2, tmp_path, how=how):
+        failed(end, "DistBackendError", r"ranks 0 and 1 wait for each other: rank 0 \(host .*recv\(src=1, tag=0\)")
+
+
 @pytest.mark.parametrize("what", ["gather", "scatter"])
 def test_what_only_the_root_can_see_reaches_all(tmp_path: Path, what: str) -> None:
     for text in values(launch(cases.uneven_at_the_root, 3, tmp_path, what=what)):
