@@ -63,6 +63,13 @@ elements.
 Without out: returns a new array: x's shape with the first dimension divided by size (with counts: counts[rank]
 elements). Otherwise as all_reduce.)";
 
+inline constexpr const char* kAllGatherVarying =
+    R"(Every rank's x on every rank, as a list by rank, where no rank knows how long the others' are.
+
+x: any first dimension, 0 included; all others, and the type, are equal on all ranks. Returns new arrays. Two
+collectives: the lengths, then the data. Raises InvalidArgument on all ranks where rows differ in size, and
+otherwise what all_gather does.)";
+
 inline constexpr const char* kAllToAll = R"(Send each rank its part of x, and get a part from each.
 
 x: size * c elements, of which [j * c, (j + 1) * c) goes to rank j; out: as many, [j * c, (j + 1) * c) comes

@@ -241,6 +241,7 @@ void register_group(nb::module_& m) {
   register_collectives(cls);
   register_point_to_point(cls);
   register_object_collectives(cls);
+  register_varying(cls);
   cls.def("empty", &empty, "shape"_a, "dtype"_a = "float32",
           nb::sig("def empty(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = 'float32') -> "
                   "NDArray[Any]"),

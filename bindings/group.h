@@ -49,5 +49,6 @@ class PyGroup {
 void register_collectives(nb::class_<PyGroup>& cls);
 void register_point_to_point(nb::class_<PyGroup>& cls);
 void register_object_collectives(nb::class_<PyGroup>& cls);
+void register_varying(nb::class_<PyGroup>& cls);
 
 }  // namespace unisono::python

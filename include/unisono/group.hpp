@@ -9,12 +9,14 @@
 /// that only look (rank(), size(), name(), ...), and destroy() and the destructors do nothing there: the parent's group goes on. A
 /// child can make a Context and groups of its own.
 
+#include <array>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -251,6 +253,27 @@ class UNISONO_API Group {
   void all_gather(const In& in, Out&& out, Options o = {}) const {
     detail::require_same_elements<const In, Out>();
     all_gather(detail::input_of(in), detail::output_of(std::forward<Out>(out)), o);
+  }
+  /// Every rank's `x` on every rank, where no rank knows how long the others' are. Two collectives:
+  /// the lengths, then the data.
+  template <detail::Range X>
+  auto all_gather_varying(const X& x, Options o = {}) const {
+    const auto in = detail::input_of(x);
+    using T = detail::ElementOf<const X>;
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(size()));
+    all_gather(std::array{static_cast<std::int64_t>(in.size())}, lengths, o);
+    std::vector<T> all(static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})));
+    std::vector<std::int64_t> counts = lengths;
+    for (std::int64_t& count : counts) count *= static_cast<std::int64_t>(detail::moved_as<T>().times);
+    Call call = movement(Collective::all_gather, in, std::span(all), in.size(), 0, o);
+    call.counts = counts;
+    run(call);
+    std::vector<std::vector<T>> parts;
+    for (auto at = all.begin(); const std::int64_t length : lengths) {
+      parts.emplace_back(at, at + length);
+      at += length;
+    }
+    return parts;
   }
   template <class T>
   void gather(std::span<const T> in, std::span<T> out, int root = 0, Options o = {}) const {

@@ -985,6 +985,15 @@ class Group:
         broadcast_object.
         """
 
+    def all_gather_varying(self, x: Array, *, timeout: Seconds = None) -> list[Array]:
+        """
+        Every rank's x on every rank, as a list by rank, where no rank knows how long the others' are.
+
+        x: any first dimension, 0 included; all others, and the type, are equal on all ranks. Returns new arrays. Two
+        collectives: the lengths, then the data. Raises InvalidArgument on all ranks where rows differ in size, and
+        otherwise what all_gather does.
+        """
+
     def empty(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = "float32") -> NDArray[Any]:
         """
         Return a new NumPy array in memory that the other ranks on this host can reach.

@@ -226,6 +226,24 @@ TEST(Elements, OtherOverlapsAreRefused) {
   });
 }
 
+TEST(Elements, LengthsThatNobodyKnows) {
+  spawn_threads(3, [](Group world) {
+    struct Pair {
+      char a, b;
+      bool operator==(const Pair&) const = default;
+    };
+    const auto mine = static_cast<std::size_t>(1000 * world.rank());
+    const auto parts = world.all_gather_varying(std::vector<double>(mine, world.rank()));
+    const auto pairs = world.all_gather_varying(std::vector<Pair>(mine, Pair{'a', static_cast<char>(world.rank())}));
+    ASSERT_EQ(parts.size(), 3u);
+    for (int r = 0; r < 3; r++) {
+      const auto at = static_cast<std::size_t>(r);
+      EXPECT_EQ(parts[at], std::vector<double>(1000 * at, r));
+      EXPECT_EQ(pairs[at], std::vector<Pair>(1000 * at, Pair{'a', static_cast<char>(r)}));
+    }
+  });
+}
+
 TEST(Elements, ColoursOf64Bits) {
   spawn_threads(4, [](Group world) {
     const std::int64_t big = std::int64_t{1} << 62;

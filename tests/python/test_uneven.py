@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import unisono
 from harness import Pools, reference
 
 Group = Any
@@ -87,3 +88,34 @@ def test_all_to_all(pools: Pools, ranks: int, transport: str) -> None:
     for highest in (1, 5, 30_000):
         matrix = rng.integers(0, highest + 1, (ranks, ranks)).tolist()
         pools(ranks, transport).run(exchanging, matrix=matrix, dtype="float64")
+
+
+def varying(world: Group) -> None:
+    rank, n = world.rank, world.size
+    for dtype in ("float64", "int8", "S3", "M8[s]"):
+        for width in ((), (3,), (2, 5)):
+            everyone = [np.arange(4 * r * int(np.prod(width))).reshape(4 * r, *width).astype(dtype) for r in range(n)]
+            parts = world.all_gather_varying(everyone[rank])
+            assert [part.shape for part in parts] == [x.shape for x in everyone], parts
+            assert all((part == x).all() and part.dtype == x.dtype for part, x in zip(parts, everyone, strict=True))
+            parts[0][...] = parts[0]  # they are the caller's to write to
+    large = world.all_gather_varying(np.full(100_000 * (rank + 1), rank)[::2])
+    assert [len(part) for part in large] == [50_000 * (r + 1) for r in range(n)]
+    assert all((part == r).all() for r, part in enumerate(large))
+    assert world.all_gather_varying(np.zeros(0))[n - 1].size == 0
+    calls: list[tuple[Any, str]] = [(np.float64(3), "no dimension")]
+    if n > 1:
+        calls.append((np.zeros((2, 3 + rank)), "only the first dimension may differ"))
+    for x, words in calls:
+        try:
+            world.all_gather_varying(x)
+        except unisono.InvalidArgument as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
+    world.barrier()
+
+
+@worlds
+def test_lengths_that_nobody_knows(pools: Pools, ranks: int, transport: str) -> None:
+    pools(ranks, transport).run(varying)
