@@ -79,6 +79,10 @@ void register_config(nb::module_& m) {
       .def_rw("constants", &Config::constants,
               "What links cost, in place of what is measured of them; rank 0's count. UNISONO_CONSTANTS.")
       .def_rw("cache", &Config::cache, "Folder where that is kept; empty: nowhere. UNISONO_CACHE.")
+      .def_rw(
+          "debug", &Config::debug,
+          "What is checked besides, words with commas between them: buffers, memory of operations in flight that the\n"
+          "program changes. UNISONO_DEBUG.")
       .def_rw("fault", &Config::fault, "Disturb the transports, for tests: partial,delay=1ms,seed=3. UNISONO_FAULT.")
       .def_prop_rw("timeout", &get_seconds<&Config::timeout>, &set_seconds<&Config::timeout>,
                    nb::for_setter(nb::sig("def timeout(self, value: float | datetime.timedelta, /) -> None")),

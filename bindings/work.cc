@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 PyWork::~PyWork() {
   // Moved from, done, or still running: then its memory waits in the group's state.
   if (!operation_ || !state_) return;
+  work_.disown();
   if (work_.done())
     settle();
   else

@@ -232,7 +232,7 @@ Backend::WorkPtr Backend::in_flight(Operation&& operation, Recording recording, 
                                     std::uint64_t record) {
   const c10d::OpType type = operation.type;
   std::string what = describe(operation.title);
-  work.on_done([kept = worlds_->record(), record, work] { kept->end(record, work.error() == nullptr); });
+  work.on_done([kept = worlds_->record(), record, work] { kept->end(record, work.error() == nullptr); }, false);
   const bool lands = operation.finish != nullptr;
   auto flight = std::make_shared<Flight>(std::move(operation), std::move(recording), std::move(work), std::move(what),
                                          world_, executor_, health_);

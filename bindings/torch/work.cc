@@ -61,7 +61,7 @@ void Flight::begin() {
 void Flight::watch() {
   if (std::exchange(watched_, true)) return;
   executor_->expect();
-  work_.on_done([flight = shared_from_this()]() mutable {
+  auto move_on = [flight = shared_from_this()]() mutable {
     // In the progress thread, which must not wait for anybody: not for a callback, nor for Python's lock, which freeing a tensor
     // may need. So the flight moves on.
     const std::shared_ptr<Executor> executor = flight->executor_;
@@ -76,7 +76,8 @@ void Flight::watch() {
       flight.reset();  // it may be the last that holds the group's memory and threads
       ours->finished();
     });
-  });
+  };
+  work_.on_done(std::move(move_on), false);  // complete_futures() tells
 }
 
 void Flight::let_go(std::shared_ptr<Flight> flight) {
@@ -88,6 +89,7 @@ void Flight::let_go(std::shared_ptr<Flight> flight) {
     return;
   }
   const std::lock_guard lock(f.mutex_);
+  f.work_.disown();
   if (f.work_.done()) return;
   f.watch();
 }
@@ -147,6 +149,7 @@ void Flight::wait(milliseconds limit) {
   c10::intrusive_ptr<Future> future;
   {
     const std::lock_guard lock(mutex_);
+    if (!error_) error_ = translate(work_.error(), what_);  // what UNISONO_DEBUG=buffers has found since
     future = future_;
   }
   if (error_) {
@@ -196,6 +199,7 @@ void Flight::complete_futures() {
     future = future_;
     result = result_future_;
   }
+  if (future || result) (void)work_.done();  // the program learns of it
   try {
     const at::ThreadLocalStateGuard as_caller(caller_);
     if (result && !result->completed())

@@ -62,6 +62,10 @@ struct UNISONO_API Config {
   /// UNISONO_TOPOLOGY: NUMA nodes that the hosts do not have, for tests, in hwloc's syntax: "pack:2 numa:1 core:64 pu:1".
   std::string topology;
   std::string fault;  ///< UNISONO_FAULT: wrap transports in the faulty decorator, for tests: "partial,delay=1ms,seed=3"
+  /// UNISONO_DEBUG: what is checked besides, words with commas between them. "buffers": memory of
+  /// operations in flight that the program changes, or gives to two operations at once
+  /// (docs/errors.md). It costs time and memory. Every rank for itself.
+  std::string debug;
   Duration timeout = std::chrono::minutes(30);      ///< UNISONO_TIMEOUT (seconds): of each operation
   Duration init_timeout = std::chrono::minutes(5);  ///< UNISONO_INIT_TIMEOUT (seconds): of joining
   std::int64_t slice_bytes = 0;                     ///< UNISONO_SLICE: bytes of a slice of a block; 0: chosen

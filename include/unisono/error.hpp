@@ -18,7 +18,8 @@ class UNISONO_API Error : public std::runtime_error {
   ~Error() override;
 };
 
-/// The caller's mistake: a bad argument, a read-only buffer, use after destroy. Nothing was sent.
+/// The caller's mistake: a bad argument, a read-only buffer, use after destroy. Nothing was sent,
+/// unless it is memory that was changed while the operation was in flight (UNISONO_DEBUG=buffers).
 class UNISONO_API InvalidArgument : public Error {
  public:
   using Error::Error;

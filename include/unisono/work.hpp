@@ -41,7 +41,11 @@ class UNISONO_API Work {
   /// For recv, after it is done.
   Received received() const noexcept;
   /// Call `f` when it is done (at once when it is): on the thread that completes it, which must not block in f.
-  void on_done(std::function<void()> f) const;
+  /// `tells`: the program may learn of the end by f, so its memory is its own again. False: f keeps
+  /// a log, say, and UNISONO_DEBUG=buffers goes on checking.
+  void on_done(std::function<void()> f, bool tells = true) const;
+  /// The program asks no more, though a copy is kept: UNISONO_DEBUG=buffers checks until the end.
+  void disown() const noexcept;
   /// Give up a receive to which nothing has come: true, and it ends with Aborted; the group and all
   /// other operations go on. False: something has come or is coming, or it is no receive, and it
   /// ends as it would have. Never blocks.

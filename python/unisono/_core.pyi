@@ -208,6 +208,15 @@ class Config:
     @cache.setter
     def cache(self, arg: str, /) -> None: ...
     @property
+    def debug(self) -> str:
+        """
+        What is checked besides, words with commas between them: buffers, memory of operations in flight that the
+        program changes. UNISONO_DEBUG.
+        """
+
+    @debug.setter
+    def debug(self, arg: str, /) -> None: ...
+    @property
     def fault(self) -> str:
         """
         Disturb the transports, for tests: partial,delay=1ms,seed=3. UNISONO_FAULT.

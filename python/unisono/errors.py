@@ -28,7 +28,10 @@ class Error(RuntimeError):
 
 
 class InvalidArgument(Error, ValueError):
-    """The caller's mistake: a bad argument, a read-only array, use after destroy. Nothing was sent."""
+    """The caller's mistake: a bad argument, a read-only array, use after destroy. Nothing was sent.
+
+    With UNISONO_DEBUG=buffers also memory that was changed while an operation was in flight.
+    """
 
 
 class RankFailure(Error):

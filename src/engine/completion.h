@@ -19,6 +19,19 @@ struct Arrival {
   std::int64_t bytes = 0;
 };
 
+/// What is to be checked at the end of an operation: see UNISONO_DEBUG. Thread-safety: any thread.
+class EndCheck {
+ public:
+  virtual ~EndCheck() = default;
+  /// Once, before anybody hears of the end: the status that they get.
+  virtual Status ended(Status status, const Arrival& arrival) = 0;
+  /// The program hears of the end: the status that it gets, from now on.
+  virtual Status seen() = 0;
+  /// The program will not ask, so what it does after the end is not checked.
+  virtual void disown() = 0;
+  virtual Status outcome() const = 0;
+};
+
 /// How many of something are under way.
 using UnderWay = std::atomic<std::int64_t>;
 
@@ -40,7 +53,7 @@ class Completion {
   [[nodiscard]] Callbacks complete(Status status, Arrival arrival = {}) {
     const std::lock_guard lock(mutex_);
     if (done_.load(std::memory_order_relaxed)) return {};
-    status_ = std::move(status);
+    status_ = check_ != nullptr ? check_->ended(std::move(status), arrival) : std::move(status);
     arrival_ = arrival;
     done_.store(true, std::memory_order_release);
     if (counted_) counted_->fetch_sub(1);
@@ -54,8 +67,19 @@ class Completion {
     count(counted);
     return true;
   }
+  /// Before the program has this.
+  void check(std::shared_ptr<EndCheck> check) {
+    const std::lock_guard lock(mutex_);
+    check_ = std::move(check);
+    if (done_.load(std::memory_order_relaxed)) status_ = check_->ended(status_, arrival_);
+  }
+  const std::shared_ptr<EndCheck>& checked_by() const noexcept { return check_; }
   /// Meaningful once done().
   const Status& status() const noexcept { return status_; }
+  /// The same where the program hears of it.
+  Status tell() const { return check_ != nullptr ? check_->seen() : status_; }
+  /// What tell() has said, or will say if nothing is found then.
+  Status outcome() const { return check_ != nullptr ? check_->outcome() : status_; }
   Arrival arrival() const noexcept { return arrival_; }
 
  private:
@@ -72,6 +96,7 @@ class Completion {
   Arrival arrival_;
   Callbacks callbacks_;
   std::shared_ptr<UnderWay> counted_;
+  std::shared_ptr<EndCheck> check_;
 };
 
 /// Once the lock is gone under which they were gathered.

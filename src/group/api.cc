@@ -65,7 +65,7 @@ void Work::wait(Duration timeout, bool (*interrupted)() noexcept) const {
   if (impl_ == nullptr) return;
   if (!impl_->group->made_here()) return throw_status(made_elsewhere(*impl_));
   impl_->group->parts().context->cycles->note_caller();
-  if (impl_->completion->done()) return throw_status(impl_->group->named(impl_->completion->status(), impl_->what));
+  if (impl_->completion->done()) return throw_status(impl_->group->named(impl_->completion->tell(), impl_->what));
   // A message that nobody sends or takes has a deadline of its own; past it, it is given up.
   const TimePoint now = impl_->group->parts().context->clock.now();
   const Duration left =
@@ -77,19 +77,23 @@ void Work::wait(Duration timeout, bool (*interrupted)() noexcept) const {
   impl_->group->wait(impl_->completion, std::min(left, timeout), what, gives_up, interrupted);
 }
 bool Work::done() const noexcept {
-  if (impl_ == nullptr || impl_->completion->done() || !impl_->group->made_here()) return true;
-  if (!impl_->soon_over) return false;
-  impl_->group->parts().context->progress->look();
-  return impl_->completion->done();
+  if (impl_ == nullptr || !impl_->group->made_here()) return true;
+  const engine::Completion& completion = *impl_->completion;
+  if (!completion.done() && impl_->soon_over) impl_->group->parts().context->progress->look();
+  if (!completion.done()) return false;
+  if (completion.checked_by() != nullptr) (void)completion.tell();  // error() has it
+  return true;
 }
 
 std::exception_ptr Work::error() const noexcept {
   if (impl_ == nullptr) return nullptr;
   const bool here = impl_->group->made_here();
-  if (here && (!impl_->completion->done() || impl_->completion->status().ok())) return nullptr;
+  if (here && !impl_->completion->done()) return nullptr;
+  const Status status = here ? impl_->completion->outcome() : Status{};
+  if (here && status.ok()) return nullptr;
   try {
     if (!here) throw_status(made_elsewhere(*impl_));
-    throw_status(impl_->group->named(impl_->completion->status(), impl_->what));
+    throw_status(impl_->group->named(status, impl_->what));
   } catch (...) {
     return std::current_exception();
   }
@@ -102,14 +106,24 @@ Received Work::received() const noexcept {
   return {a.source, a.tag, a.bytes};
 }
 
-void Work::on_done(std::function<void()> f) const {
+void Work::on_done(std::function<void()> f, bool tells) const {
   if (impl_ == nullptr) return f();
   impl_->group->check_process();
+  if (const auto& check = impl_->completion->checked_by(); check != nullptr && tells)
+    f = [check, told = std::move(f)] {
+      (void)check->seen();
+      told();
+    };
   group::Progress& progress = *impl_->group->parts().context->progress;
   f = counted(std::move(f), impl_->group->parts().context->cycles->callbacks());
   // All others count already, each as what it is: whoever waits looks at whether there are collectives to carry on.
   if (!impl_->completion->on_done(f, impl_->soon_over ? progress.messages() : nullptr)) return f();
   if (impl_->soon_over) progress.rouse();
+}
+
+void Work::disown() const noexcept {
+  if (impl_ == nullptr || !impl_->group->made_here()) return;
+  if (const auto& check = impl_->completion->checked_by(); check != nullptr) check->disown();
 }
 
 // --- Group -----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "base/debug_modes.h"
 #include "base/run_report.h"
 #include "group/context_impl.h"
 #include "group/home_node.h"
@@ -42,7 +43,7 @@ Status check_settings(const Config& config) {
   if (const auto constants = plan::parse_cost_model(config.constants); !constants)
     return constants.status().with_context("UNISONO_CONSTANTS");
   if (const auto secret = rendezvous::Secret::parse(config.secret); !secret) return secret.status();
-  return {};
+  return parse_debug_modes(config.debug).status();
 }
 
 std::shared_ptr<ContextImpl> ContextImpl::create(Config config, std::shared_ptr<transport::InprocHub> hub,
@@ -86,7 +87,13 @@ ContextImpl::ContextImpl(Config c, std::shared_ptr<transport::InprocHub> h, std:
   if (!transports.empty()) segment = transports.front()->segment();
   if (segment != nullptr) stages = std::make_unique<engine::StagePool>(*segment);
   buffers = std::make_shared<BufferPool>(segment);
-  adopter = std::make_unique<Adopter>(config.share_memory && segment != nullptr && !threads && !spread);
+  if (value_or_throw(parse_debug_modes(config.debug)).buffers) {
+    log.info("operations run on copies of their buffers, which takes time and memory (UNISONO_DEBUG=buffers)");
+    checks = std::make_shared<group::BufferChecks>(buffers, segment, log);
+  }
+  // Copies do not come back.
+  adopter =
+      std::make_unique<Adopter>(config.share_memory && checks == nullptr && segment != nullptr && !threads && !spread);
   messenger = std::make_unique<engine::Messenger>(self, std::move(transports), *poller, clock, log);
   if (segment != nullptr)
     messenger->lend(segment, [this](const void* data, std::size_t bytes) { return take_over(data, bytes); });

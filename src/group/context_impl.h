@@ -15,6 +15,7 @@
 #include "engine/messenger.h"
 #include "engine/wait_cycles.h"
 #include "group/adopter.h"
+#include "group/buffer_checks.h"
 #include "group/buffers.h"
 #include "group/progress.h"
 #include "group/scratch.h"
@@ -79,6 +80,7 @@ class ContextImpl {
   std::shared_ptr<transport::SharedSegment> segment;  ///< null when shared memory is not to be used
   std::unique_ptr<engine::StagePool> stages;          ///< likewise; of the segment
   std::shared_ptr<BufferPool> buffers;
+  std::shared_ptr<group::BufferChecks> checks;  ///< null unless UNISONO_DEBUG=buffers
   group::ScratchPool scratch;
   std::unique_ptr<Adopter> adopter;
   std::size_t shared_transport = 0;

@@ -98,6 +98,12 @@ engine::Signature GroupImpl::signature_of(const Call& call, const plan::Algorith
 void GroupImpl::run(const Call& call) {
   check_usable();
   validate(call, rank(), size(), parts_.name);
+  if (checks_ != nullptr) [[unlikely]]
+    return run_checked(call);
+  run_valid(call);
+}
+
+void GroupImpl::run_valid(const Call& call) {
   if (!is_misplaced(call, rank(), size()) && (run_tiny(call) || run_alone(call))) return;
   auto pending = std::make_unique<Pending>();
   pending->call = call;
@@ -111,6 +117,10 @@ void GroupImpl::run(const Call& call) {
 std::shared_ptr<engine::Completion> GroupImpl::start(const Call& call) {
   check_usable();
   validate(call, rank(), size(), parts_.name);
+  return checks_ != nullptr ? start_checked(call) : start_valid(call);
+}
+
+std::shared_ptr<engine::Completion> GroupImpl::start_valid(const Call& call) {
   auto pending = std::make_unique<Pending>();
   pending->call = call;
   group::Progress& progress = *parts_.context->progress;
@@ -339,7 +349,7 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
                      bool cancel, Progress::Interrupted interrupted) {
   if (completion == nullptr) return;
   if (parts_.context->progress->soon(*this, one_host_, [&] { return completion->done(); }))
-    return throw_status(named(completion->status(), what));
+    return throw_status(named(completion->tell(), what));
   if (what.message) {
     BlockedInMessage blocked(*this, completion, what);
     wait(completion, timeout, what, cancel, interrupted, blocked);
@@ -373,7 +383,7 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
     // cancel() completes it, unless it came at the last moment.
     progress.wait(this, TimePoint::max(), nullptr, done);
   }
-  throw_status(search.explain(named(completion->status(), what, started)));
+  throw_status(search.explain(named(completion->tell(), what, started)));
 }
 
 Status GroupImpl::interruption(std::string_view verb) const {

@@ -18,6 +18,7 @@
 #include "engine/domain.h"
 #include "engine/inline_operation.h"
 #include "engine/operation.h"
+#include "group/buffer_checks.h"
 #include "group/contest.h"
 #include "group/context_impl.h"
 #include "group/exchange.h"
@@ -198,6 +199,16 @@ class GroupImpl final : public group::Driven, public engine::Calls, public std::
 
  private:
   void check_usable() const;
+  void run_valid(const Call& call);
+  std::shared_ptr<engine::Completion> start_valid(const Call& call);
+  // UNISONO_DEBUG=buffers (buffer_checks.cc).
+  void run_checked(Call call);
+  std::shared_ptr<engine::Completion> start_checked(Call call);
+  std::shared_ptr<group::CheckedBuffers> check_buffers(Call& call, bool blocking);
+  std::shared_ptr<group::CheckedBuffers> check_message(std::span<const std::byte> data, const Awaited& what,
+                                                       bool written) const;
+  static std::shared_ptr<engine::Completion> checked(std::shared_ptr<engine::Completion> completion,
+                                                     std::shared_ptr<group::CheckedBuffers> by);
   [[noreturn]] void refuse_process() const;
   void note_shared_rules();
   void submit(std::unique_ptr<Pending> pending);
@@ -254,6 +265,10 @@ class GroupImpl final : public group::Driven, public engine::Calls, public std::
   void refuse_private_buffers(const Pending& pending, const plan::Plan& plan, const engine::Binding& binding) const;
   void adopt_buffers(const Pending& pending) const;
   void check_source(std::string_view verb, int src);
+  std::shared_ptr<engine::Completion> send_valid(std::span<const std::byte> data, int dst, std::int64_t tag,
+                                                 Duration timeout, const std::shared_ptr<engine::UnderWay>& counted);
+  std::shared_ptr<engine::Completion> receive_valid(std::span<std::byte> data, int src, std::int64_t tag,
+                                                    Duration timeout, const std::shared_ptr<engine::UnderWay>& counted);
   void check_receive(std::span<const std::byte> data, int src);
   static std::shared_ptr<engine::Completion> received_nothing();
   void adopt_message(std::span<const std::byte> data, int peer, Duration timeout) const;
@@ -291,6 +306,8 @@ class GroupImpl final : public group::Driven, public engine::Calls, public std::
   Parts parts_;
   /// All of the group share memory. A copy: destroy() takes the domain away while another thread may still wait.
   const bool one_host_ = parts_.domain != nullptr;
+  group::BufferChecks* const checks_ = parts_.context->checks.get();  ///< null unless UNISONO_DEBUG=buffers
+  std::atomic<std::uint64_t> called_{0};  ///< collectives, where checks_ are made: the last one's number
   std::array<std::int64_t, kCollectives> shared_from_{};  ///< bytes from which the table may choose a shared plan
   std::array<bool, kCollectives>
       overridden_{};                    ///< rank 0's UNISONO_ALGORITHM has rules for it: they beat the tiny path
@@ -341,6 +358,16 @@ class WorkImpl {
   bool soon_over = false;                 ///< to wake the progress thread for it would take longer than it takes
 };
 
+/// Memory of this rank's that a call reads or writes.
+struct Area {
+  const std::byte* begin = nullptr;
+  std::int64_t bytes = 0;
+};
+struct Areas {
+  Area input, output;
+};
+/// Throws InvalidArgument where the counts are wrong.
+Areas areas_of(const Call& call, int rank, int size, const std::string& group);
 /// Throws InvalidArgument unless the call makes sense for a group of `size`; everything is checked before anything is sent.
 void validate(const Call& call, int rank, int size, const std::string& group);
 /// Whether the call's input lies in its output, but not where this rank's block does (all_gather,

@@ -31,6 +31,17 @@ std::shared_ptr<engine::Completion> GroupImpl::send(std::span<const std::byte> d
     throw InvalidArgument(fmt::format("send to rank {} on group \"{}\": it has ranks 0 to {}. Nothing was sent", dst,
                                       parts_.name, size() - 1));
   if (data.data() == nullptr && !data.empty()) throw InvalidArgument("send: data is null. Nothing was sent");
+  if (checks_ != nullptr) [[unlikely]] {
+    auto by = check_message(data, {"send", true, dst, tag, data.size()}, false);
+    const std::span copy(by->copy_of(data.data()), data.size());
+    return checked(send_valid(copy, dst, tag, timeout, counted), std::move(by));
+  }
+  return send_valid(data, dst, tag, timeout, counted);
+}
+
+std::shared_ptr<engine::Completion> GroupImpl::send_valid(std::span<const std::byte> data, int dst, std::int64_t tag,
+                                                          Duration timeout,
+                                                          const std::shared_ptr<engine::UnderWay>& counted) {
   engine::Messenger& messenger = *parts_.context->messenger;
   const auto& segment = parts_.context->segment;
   if (data.size() < engine::kHandedOver || segment == nullptr || dst == rank())
@@ -76,6 +87,17 @@ std::shared_ptr<engine::Completion> GroupImpl::receive(std::span<std::byte> data
                                                        const std::shared_ptr<engine::UnderWay>& counted) {
   check_receive(data, src);
   if (src == kNullRank) return received_nothing();
+  if (checks_ != nullptr) [[unlikely]] {
+    auto by = check_message(data, {"recv", true, src, tag, data.size()}, true);
+    const std::span copy(by->copy_of(data.data()), data.size());
+    return checked(receive_valid(copy, src, tag, timeout, counted), std::move(by));
+  }
+  return receive_valid(data, src, tag, timeout, counted);
+}
+
+std::shared_ptr<engine::Completion> GroupImpl::receive_valid(std::span<std::byte> data, int src, std::int64_t tag,
+                                                             Duration timeout,
+                                                             const std::shared_ptr<engine::UnderWay>& counted) {
   if (data.size() >= engine::kHandedOver && src != rank() && parts_.context->segment != nullptr)
     adopt_message(data, src, timeout);
   return parts_.context->messenger->receive_message(parts_.id, src, tag, data, counted);
@@ -94,7 +116,7 @@ bool GroupImpl::is_soon_over(std::size_t bytes, int src) const {
 
 std::optional<engine::Arrival> GroupImpl::receive_now(std::span<std::byte> data, int src, std::int64_t tag) {
   constexpr int kLooks = 16;  // the messenger's lock is held so long
-  if (data.size() > engine::BriefHeader::kMost) return std::nullopt;
+  if (data.size() > engine::BriefHeader::kMost || checks_ != nullptr) return std::nullopt;
   check_receive(data, src);
   if (src < 0 || src == rank() || !parts_.members[src].shares_memory) return std::nullopt;
   engine::Messenger& messenger = *parts_.context->messenger;

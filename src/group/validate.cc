@@ -12,11 +12,6 @@ namespace unisono::detail {
 
 namespace {
 
-struct Area {
-  const std::byte* begin = nullptr;
-  std::int64_t bytes = 0;
-};
-
 [[noreturn]] void refuse(const Call& call, const std::string& group, const std::string& why) {
   throw InvalidArgument(fmt::format("{} on group \"{}\": {}. Nothing was sent", name_of(call.collective), group, why));
 }
@@ -52,7 +47,11 @@ std::int64_t offset_of(const Call& call, int rank) {
   return std::accumulate(call.counts.begin(), call.counts.begin() + rank, std::int64_t{0}) * element;
 }
 
-void areas(const Call& call, int rank, int size, const std::string& group, Area& in, Area& out) {
+}  // namespace
+
+Areas areas_of(const Call& call, int rank, int size, const std::string& group) {
+  Areas areas;
+  auto& [in, out] = areas;
   const bool root = rank == call.root;
   const bool uneven = !call.counts.empty();
   const auto whole = [&] {
@@ -98,7 +97,10 @@ void areas(const Call& call, int rank, int size, const std::string& group, Area&
     case Collective::barrier:
       break;
   }
+  return areas;
 }
+
+namespace {
 
 void check_overlap(const Call& call, int rank, const std::string& group, const Area& in, const Area& out) {
   if (in.bytes == 0 || out.bytes == 0) return;
@@ -164,8 +166,7 @@ void validate(const Call& call, int rank, int size, const std::string& group) {
   if (reduces(call.collective) && !supports(call.op, call.dtype))
     refuse(call, group,
            fmt::format("{} is not defined for {}; {}", name_of(call.op), name_of(call.dtype), remedy(call.op)));
-  Area in, out;
-  areas(call, rank, size, group, in, out);
+  const auto [in, out] = areas_of(call, rank, size, group);
   if (in.bytes > 0 && in.begin == nullptr)
     refuse(call, group, fmt::format("input is null, but {} bytes are to be read from it", in.bytes));
   if (out.bytes > 0 && out.begin == nullptr)

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/debug_modes.h"
 #include "base/log.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/launch_environment.h"
@@ -84,6 +85,8 @@ Status read_settings(const Environment& environment, Config& c) {
   UNISONO_TRY(read_text(environment, "UNISONO_TCP_CONGESTION", c.tcp_congestion));
   UNISONO_TRY(read_text(environment, "UNISONO_ALGORITHM", c.algorithm));
   UNISONO_TRY(read_text(environment, "UNISONO_FAULT", c.fault));
+  UNISONO_TRY(read_text(environment, "UNISONO_DEBUG", c.debug));
+  UNISONO_TRY(parse_debug_modes(c.debug).status());
   UNISONO_TRY(read_text(environment, "UNISONO_TOPOLOGY", c.topology));
   UNISONO_TRY(read_text(environment, "UNISONO_CONSTANTS", c.constants));
   UNISONO_TRY(read_text(environment, "UNISONO_TUNING", c.tuning));

@@ -240,6 +240,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"timeout_nan", {{"UNISONO_TIMEOUT", "nan"}}, {"UNISONO_TIMEOUT=\"nan\""}},
         Refused{"slice", {{"UNISONO_SLICE", "256Q"}}, {"UNISONO_SLICE=\"256Q\""}},
         Refused{"spin", {{"UNISONO_SPIN", "-2"}}, {"UNISONO_SPIN=\"-2\""}},
+        Refused{"debug", {{"UNISONO_DEBUG", "buffers,x"}}, {"UNISONO_DEBUG=\"buffers,x\": \"x\" is unknown"}},
         Refused{"streams", {{"UNISONO_TCP_STREAMS", "5"}}, {"UNISONO_TCP_STREAMS=\"5\"", "1 to 4"}},
         Refused{"insecure", {{"UNISONO_ALLOW_INSECURE", "yes"}}, {"UNISONO_ALLOW_INSECURE=\"yes\""}},
         Refused{"short_secret", {{"UNISONO_SECRET", "abcd"}}, {"UNISONO_SECRET", "at least 32"}},
@@ -253,6 +254,7 @@ TEST(Config, ReadsTheSettings) {
                                              {"UNISONO_INTERFACE", "eth1"},
                                              {"UNISONO_ALGORITHM", "all_reduce=ring"},
                                              {"UNISONO_FAULT", "partial"},
+                                             {"UNISONO_DEBUG", "buffers"},
                                              {"UNISONO_TIMEOUT", "1.5"},
                                              {"UNISONO_INIT_TIMEOUT", "1e300"},
                                              {"UNISONO_SLICE", "256K"},
@@ -266,6 +268,7 @@ TEST(Config, ReadsTheSettings) {
   EXPECT_EQ(c->interface, "eth1");
   EXPECT_EQ(c->algorithm, "all_reduce=ring");
   EXPECT_EQ(c->fault, "partial");
+  EXPECT_EQ(c->debug, "buffers");
   EXPECT_EQ(c->timeout, std::chrono::milliseconds(1500));
   EXPECT_GT(c->init_timeout, std::chrono::hours(24 * 365));
   EXPECT_EQ(c->slice_bytes, 256 * 1024);
