@@ -21,6 +21,7 @@ def changes(world: Group) -> list[str]:
 
     rank, said = world.rank, []
     go = np.zeros(1)
+    x: Any = None
 
     def refused(call: Any) -> str:
         try:
@@ -99,12 +100,13 @@ def overlaps(world: Group) -> list[str]:
         world.recv(go, src=0)
     work = world.all_reduce(x, out=y, async_op=True)
     if world.rank == 0:
-        for call in (
+        calls: list[Any] = [
             lambda: world.irecv(x[4:6], src=1),
             lambda: world.isend(y[:1], dst=1),
             lambda: world.broadcast(y[9:], async_op=True),
             lambda: world.all_reduce(y),
-        ):
+        ]
+        for call in calls:
             try:
                 call()
             except unisono.InvalidArgument as error:
