@@ -42,7 +42,7 @@ class UNISONO_API Work {
   Received received() const noexcept;
   /// Call `f` when it is done (at once when it is): on the thread that completes it, which must not block in f.
   /// `tells`: the program may learn of the end by f, so its memory is its own again. False: f keeps
-  /// a log, say, and UNISONO_DEBUG=buffers goes on checking.
+  /// a log, say, and UNISONO_DEBUG=buffers goes on checking; nobody reckons with what f might send.
   void on_done(std::function<void()> f, bool tells = true) const;
   /// The program asks no more, though a copy is kept: UNISONO_DEBUG=buffers checks until the end.
   void disown() const noexcept;

@@ -115,7 +115,7 @@ void Work::on_done(std::function<void()> f, bool tells) const {
       told();
     };
   group::Progress& progress = *impl_->group->parts().context->progress;
-  f = counted(std::move(f), impl_->group->parts().context->cycles->callbacks());
+  if (tells) f = counted(std::move(f), impl_->group->parts().context->cycles->callbacks());
   // All others count already, each as what it is: whoever waits looks at whether there are collectives to carry on.
   if (!impl_->completion->on_done(f, impl_->soon_over ? progress.messages() : nullptr)) return f();
   if (impl_->soon_over) progress.rouse();

@@ -374,14 +374,16 @@ void GroupImpl::wait(const std::shared_ptr<engine::Completion>& completion, Dura
     progress.wait(this, TimePoint::max(), nullptr, done);
   } else if (outcome == Progress::Outcome::deadline) {
     const std::string words = describe(what);
-    const Status late_status = annotate(Status::timeout(fmt::format("{} did not come to an end within {:.3f} s", words,
-                                                                    std::chrono::duration<double>(timeout).count()),
-                                                        what.peer < 0 ? std::vector<int>{} : std::vector{what.peer}),
-                                        words, started);
-    if (!cancel) throw_status(search.explain(late_status));
+    const Status late_status =
+        search.explain(annotate(Status::timeout(fmt::format("{} did not come to an end within {:.3f} s", words,
+                                                            std::chrono::duration<double>(timeout).count()),
+                                                what.peer < 0 ? std::vector<int>{} : std::vector{what.peer}),
+                                words, started));
+    if (!cancel) throw_status(late_status);
     parts_.context->messenger->cancel(parts_.id, completion, late_status);
     // cancel() completes it, unless it came at the last moment.
     progress.wait(this, TimePoint::max(), nullptr, done);
+    return throw_status(named(completion->tell(), what, started));
   }
   throw_status(search.explain(named(completion->tell(), what, started)));
 }

@@ -186,9 +186,13 @@ def another_thread_may_send(world: Group) -> str:
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
+    other, x = 1 - world.rank, np.zeros(1)
     try:
-        world.recv(np.zeros(1), src=1 - world.rank)
+        world.recv(x, src=other)
     except unisono.Timeout as error:
+        # Nobody leaves before both have had theirs.
+        world.send(x, dst=other, tag=5)
+        world.recv(x, src=other, tag=5)
         return str(error)
     finally:
         stop.set()
