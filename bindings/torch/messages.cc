@@ -21,6 +21,12 @@ std::span<std::byte> writable(const at::Tensor& t) { return {static_cast<std::by
 /// Tags of users are ints; these are beyond them.
 constexpr std::int64_t kMonitored = std::int64_t{1} << 40;
 
+/// torch's programs take a message to oneself for a mistake, as its own back ends do.
+void check_other(int peer, int rank, const char* what) {
+  TORCH_CHECK(peer != rank, what, ": rank ", rank, " is to exchange a message with itself, which would wait for ever; ",
+              "copy the tensor instead. Nothing was sent");
+}
+
 void check_message(const std::vector<at::Tensor>& tensors, int tag, const char* what) {
   TORCH_CHECK(tensors.size() == 1, what, ": ", tensors.size(), " tensors were given, one is needed. Nothing was sent");
   TORCH_CHECK(tag >= 0, what, ": tag ", tag, " is negative. Nothing was sent");
@@ -49,6 +55,7 @@ Backend::WorkPtr Backend::message(Operation o, int peer,
 Backend::WorkPtr Backend::send(Tensors& tensors, int dst, int tag) {
   Operation o(OpType::SEND, "unisono:send");
   check_message(tensors, tag, o.title);
+  check_other(dst, getRank(), o.title);
   o.inputs = tensors;
   o.read(packed(tensors.front()));
   o.outcome.tensors.push_back(tensors);
@@ -60,6 +67,7 @@ Backend::WorkPtr Backend::send(Tensors& tensors, int dst, int tag) {
 Backend::WorkPtr Backend::receive(Tensors& tensors, int src, int tag, const char* title, c10d::OpType type) {
   Operation o(type, title);
   check_message(tensors, tag, title);
+  check_other(src, getRank(), title);
   check_writable(tensors.front(), title);
   o.write(tensors.front());
   o.outcome.tensors.push_back(tensors);

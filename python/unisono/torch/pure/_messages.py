@@ -26,7 +26,7 @@ class Messages(Calls):
     def send(self, tensors: Tensors, dst: int, tag: int) -> PythonWork:
         """Torch's."""
         title = "unisono:send"
-        t = self._checked_message(tensors, tag, title)
+        t = self._checked_message(tensors, dst, tag, title)
         source = flat(packed(t))
         return self._message(self._plan(title, lambda **o: self._group.isend(source, dst, tag, **o), [t], [t]))
 
@@ -40,14 +40,15 @@ class Messages(Calls):
 
     recvAnysource = recv_anysource  # noqa: N815 - as torch's C++ calls it
 
-    def _checked_message(self, tensors: Tensors, tag: int, title: str) -> torch.Tensor:
+    def _checked_message(self, tensors: Tensors, peer: int, tag: int, title: str) -> torch.Tensor:
+        check(peer != self._rank, title, ": rank ", peer, " is to exchange a message with itself; copy the tensor instead")
         check(len(tensors) == 1, title, ": ", len(tensors), " tensors were given, one is needed")
         check(tag >= 0, title, ": tag ", tag, " is negative")
         check_dense(tensors[0], title)
         return tensors[0]
 
     def _receive(self, tensors: Tensors, src: int, tag: int, title: str) -> PythonWork:
-        t = self._checked_message(tensors, tag, title)
+        t = self._checked_message(tensors, src, tag, title)
         check_writable(t, title)
         landing = t.detach() if is_packed(t) else torch.empty(t.shape, dtype=t.dtype)
         memory = flat(landing)
