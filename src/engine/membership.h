@@ -13,6 +13,9 @@ struct Membership {
   struct Departure {
     bool said = false;              ///< the rank has said that it leaves
     bool left = false;              ///< and all that it sent before is here
+    /// Nothing of the rank comes any more: it has said so itself, behind all that it has sent, or has
+    /// no link to here. What another rank passes on may overtake that.
+    bool over = false;
     std::uint64_t collectives = 0;  ///< that it has taken part in
     /// Departures that are still to come from an earlier group of the same members and name.
     int owed = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "engine/messenger.h"
 
@@ -128,14 +129,15 @@ void Messenger::on_leave(int from, const FrameHeader& header, std::span<const st
   // Of that earlier group, from one that has not left it yet, as far as is known here.
   if (teller != rank && membership.departures[static_cast<std::size_t>(teller)].owed > 0) return;
   Membership::Departure& departure = membership.departures[static_cast<std::size_t>(rank)];
-  if (departure.owed == 0 && departure.said) return;
+  const bool passed_on = teller != rank && told.empty();
+  if (departure.over || (passed_on && (departure.said || departure.owed > 0))) return;
   forward_departure(membership, header, told);
   if (departure.owed > 0) {
     departure.owed--;
     return;
   }
-  departure.said = true;
-  departure.collectives = header.place;
+  departure.over = !passed_on;
+  if (!std::exchange(departure.said, true)) departure.collectives = header.place;
   if (group != nullptr)
     note_left(id, *group, rank);
   else if (all_gone(membership))
@@ -194,7 +196,7 @@ bool Messenger::all_gone(const Membership& membership) const {
   for (int r = 0; r < membership.size(); r++) {
     const Membership::Departure& departure = membership.departures[static_cast<std::size_t>(r)];
     const int peer = membership.members[static_cast<std::size_t>(r)];
-    if (peer >= 0 && !peers_[peer].gone() && (!departure.said || departure.owed > 0)) return false;
+    if (peer >= 0 && !peers_[peer].gone() && (!departure.over || departure.owed > 0)) return false;
   }
   return true;
 }

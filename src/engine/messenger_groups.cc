@@ -29,7 +29,7 @@ void Messenger::open_group(std::uint64_t id, std::string name, int rank, std::ve
   if (const auto closed = closed_groups_.find(id); closed != closed_groups_.end()) {
     for (std::size_t r = 0; r < std::min(group.departures.size(), closed->second.departures.size()); r++) {
       const Membership::Departure& before = closed->second.departures[r];
-      if (static_cast<int>(r) != rank) group.departures[r].owed = before.owed + (before.said ? 0 : 1);
+      if (static_cast<int>(r) != rank) group.departures[r].owed = before.owed + (before.over ? 0 : 1);
     }
     closed_groups_.erase(closed);
   }

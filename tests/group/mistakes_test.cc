@@ -287,7 +287,7 @@ TEST(Mistakes, RanksThatWaitForEachOther) {
     else
       world.barrier();
   };
-  for (const std::string& message : all_raise<Mismatch>(3, either))
+  for (const std::string& message : all_raise<Mismatch>(2, either))
     EXPECT_TRUE(has(message, "barrier #1 on group")) << message;
 }
 
