@@ -11,8 +11,8 @@ namespace unisono::engine {
 /// the messenger's lock.
 struct Membership {
   struct Departure {
-    bool said = false;              ///< the rank has said that it leaves
-    bool left = false;              ///< and all that it sent before is here
+    bool said = false;  ///< the rank has said that it leaves
+    bool left = false;  ///< and all that it sent before is here
     /// Nothing of the rank comes any more: it has said so itself, behind all that it has sent, or has
     /// no link to here. What another rank passes on may overtake that.
     bool over = false;

@@ -133,6 +133,27 @@ def test_refused_before_anything_is_sent(pools: Pools, transport: str) -> None:
                 assert word in message, f"{word!r} is not in {message!r}"
 
 
+def broken(world: Group, rounds: int) -> None:
+    # Who hears first that others have left passes it on; what those had sent may come only then.
+    for i in range(rounds):
+        group = world.subgroup(range(world.size))
+        count = 5 if world.rank == i % world.size else 6
+        try:
+            group.all_reduce(np.zeros(count * (1 if i % 2 else 3000)))
+        except unisono.Mismatch:
+            del group
+        else:
+            raise AssertionError("nothing was raised")
+        x = np.ones(1)
+        world.all_reduce(x)
+        assert x[0] == world.size, i
+
+
+@pytest.mark.parametrize(("ranks", "transport"), [(3, ""), (3, "tcp"), (5, "tcp")])
+def test_groups_that_break_do_no_harm_to_others(pools: Pools, ranks: int, transport: str) -> None:
+    pools(ranks, transport).run(broken, rounds=150)
+
+
 def late(world: Group, algorithm: str | None) -> list[Any]:
     group = world.subgroup(range(world.size))
     world.barrier()

@@ -41,7 +41,9 @@ class Messages(Calls):
     recvAnysource = recv_anysource  # noqa: N815 - as torch's C++ calls it
 
     def _checked_message(self, tensors: Tensors, peer: int, tag: int, title: str) -> torch.Tensor:
-        check(peer != self._rank, title, ": rank ", peer, " is to exchange a message with itself; copy the tensor instead")
+        check(
+            peer != self._rank, title, ": rank ", peer, " is to exchange a message with itself; copy the tensor instead"
+        )
         check(len(tensors) == 1, title, ": ", len(tensors), " tensors were given, one is needed")
         check(tag >= 0, title, ": tag ", tag, " is negative")
         check_dense(tensors[0], title)
