@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ Group = Any
 transports = pytest.mark.parametrize("transport", ["", "tcp"], ids=["shm", "tcp"])
 
 
-def in_cycle(world: Group, case: str) -> list[Any]:
+def in_cycle(world: Group, case: str, folder: str) -> list[Any]:
     rank, n = world.rank, world.size
     left, right = (rank - 1) % n, (rank + 1) % n
     x, big = np.zeros(1), np.zeros(300_000)
@@ -52,6 +54,10 @@ def in_cycle(world: Group, case: str) -> list[Any]:
             world.recv(y.view(np.int64), src=left, tag=9)
             send.wait()
             world.barrier()
+        # A process that ends is told to all at once, too: not before all have heard of the cycle.
+        open(os.path.join(folder, str(rank)), "w").close()
+        while len(os.listdir(folder)) < n and time.monotonic() < start + 20:
+            time.sleep(0.01)
         return [str(error), error.rank, error.other, took]
     return ["nothing was raised", -1, -1, 0.0]
 
@@ -72,8 +78,9 @@ CASES = {
 @transports
 @pytest.mark.parametrize("ranks", [2, 3])
 @pytest.mark.parametrize("case", CASES)
-def test_everybody_in_a_cycle_is_told(transport: str, ranks: int, case: str) -> None:
-    job = launch(in_cycle, ranks, env={"UNISONO_TRANSPORT": transport, "UNISONO_TIMEOUT": "40"}, case=case)
+def test_everybody_in_a_cycle_is_told(tmp_path: Path, transport: str, ranks: int, case: str) -> None:
+    env = {"UNISONO_TRANSPORT": transport, "UNISONO_TIMEOUT": "40"}
+    job = launch(in_cycle, ranks, env=env, case=case, folder=str(tmp_path))
     for rank, outcome in enumerate(job.outcomes):
         message, own, other, took = outcome.value
         assert " wait for each other: rank 0 (host " in message, message
