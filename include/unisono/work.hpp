@@ -25,22 +25,25 @@ struct Received {
   friend bool operator==(const Received&, const Received&) = default;
 };
 
-/// An operation in flight. The buffers must live until it is done; dropping the last copy of a Work does not cancel it.
-/// Thread-safety: any thread.
+/// An operation in flight. The buffers must live until it is done; dropping the last copy of a Work
+/// does not cancel it. Thread-safety: any thread.
 class UNISONO_API Work {
  public:
   Work() = default;  ///< empty: done() is true
-  /// Wait until it is done; throws what went wrong. With a timeout: throws Timeout when it passes, the operation goes on.
+  /// Wait until it is done; throws what went wrong. With a timeout: throws Timeout when it passes,
+  /// and the operation goes on.
   void wait() const;
   /// `interrupted`: as Options has it, but the operation goes on, and waiting can be repeated.
   void wait(Duration timeout, bool (*interrupted)() noexcept = nullptr) const;
-  /// Never blocks; looks for a short message that has come meanwhile. True in a forked child, where error() says why.
+  /// Never blocks; looks for a short message that has come meanwhile. True in a forked child, where
+  /// error() says why.
   bool done() const noexcept;
   /// The error as an exception pointer, when it is done and failed.
   std::exception_ptr error() const noexcept;
   /// For recv, after it is done.
   Received received() const noexcept;
-  /// Call `f` when it is done (at once when it is): on the thread that completes it, which must not block in f.
+  /// Call `f` when it is done (at once when it is): on the thread that completes it, which must not
+  /// block in f.
   /// `tells`: the program may learn of the end by f, so its memory is its own again. False: f keeps
   /// a log, say, and UNISONO_DEBUG=buffers goes on checking; nobody reckons with what f might send.
   void on_done(std::function<void()> f, bool tells = true) const;

@@ -148,7 +148,7 @@ class Messenger final : private FrameHandler {
   /// or it is no receive.
   bool withdraw_receive(std::uint64_t group, const std::shared_ptr<Completion>& completion, const Status& status);
 
-  // --- who waits for whom (WaitCycles) ------------------------------------------------------------------------------
+  // --- who waits for whom (WaitCycles) ------------------------------------------------------------
   /// Tell a peer, behind all that was sent to it before.
   void send_wait(int peer, std::span<const std::byte> notice);
   /// What is to hear what peers tell. It is called inside poll(), under the messenger's lock.

@@ -49,6 +49,8 @@ std::function<void()> counted(std::function<void()> f, const std::shared_ptr<eng
   return [f = std::move(f), one = std::make_shared<One>(count)] { f(); };
 }
 
+Received received_as(const engine::Arrival& a) { return {a.source, a.tag, a.bytes}; }
+
 Status made_elsewhere(const WorkImpl& work) {
   const detail::Parts& parts = work.group->parts();
   return parts.context->process.check(
@@ -102,8 +104,7 @@ std::exception_ptr Work::error() const noexcept {
 
 Received Work::received() const noexcept {
   if (impl_ == nullptr || !impl_->group->made_here() || !impl_->completion->done()) return {};
-  const engine::Arrival a = impl_->completion->arrival();
-  return {a.source, a.tag, a.bytes};
+  return received_as(impl_->completion->arrival());
 }
 
 void Work::on_done(std::function<void()> f, bool tells) const {
@@ -185,8 +186,7 @@ Received Group::recv(std::span<std::byte> data, int src, std::int64_t tag, Optio
     g.wait(completion, timeout, {"recv", true, src, tag, data.size(), g.lasts(o)}, true, o.interrupted);
     arrival = completion->arrival();
   }
-  const engine::Arrival& a = *arrival;
-  return {a.source, a.tag, a.bytes};
+  return received_as(*arrival);
 }
 
 Work Group::isend(std::span<const std::byte> data, int dst, std::int64_t tag, Options o) const {
@@ -218,6 +218,40 @@ Work Group::irecv(std::span<std::byte> data, int src, std::int64_t tag, Options 
   work->deadline = g.deadline(o);
   if (!work->completion->done()) work->soon_over ? progress.doze() : progress.rouse();
   return Work(std::move(work));
+}
+
+Received Group::sendrecv(std::span<const std::byte> out, int dst, std::span<std::byte> in, int src,
+                         std::int64_t send_tag, std::int64_t recv_tag, Options o) const {
+  GroupImpl& g = call_on(impl_);
+  detail::check_tag_to_send(send_tag);
+  detail::check_tag_to_receive(recv_tag);
+  const Duration timeout = o.timeout.value_or(g.default_timeout());
+  const auto arrives = g.receive(in, src, recv_tag, timeout);
+  try {
+    g.wait(g.send(out, dst, send_tag, timeout), timeout, {"send", true, dst, send_tag, out.size(), g.lasts(o)}, true,
+           o.interrupted);
+    g.wait(arrives, timeout, {"recv", true, src, recv_tag, in.size(), g.lasts(o)}, true, o.interrupted);
+  } catch (...) {
+    // The receive must not outlive the call: its memory is the caller's.
+    g.parts().context->messenger->cancel(g.parts().id, arrives, Status::aborted("its sendrecv has failed"));
+    throw;
+  }
+  return received_as(arrives->arrival());
+}
+
+Received Group::sendrecv_replace(std::span<std::byte> data, int dst, int src, std::int64_t send_tag,
+                                 std::int64_t recv_tag, Options o) const {
+  const std::vector<std::byte> out(data.begin(), data.end());
+  return sendrecv(out, dst, data, src, send_tag, recv_tag, o);
+}
+
+Received Group::probe(int src, std::int64_t tag, Options o) const {
+  return received_as(call_on(impl_).probe(src, tag, o));
+}
+
+std::optional<Received> Group::iprobe(int src, std::int64_t tag) const {
+  const auto found = call_on(impl_).iprobe(src, tag);
+  return found ? std::optional(received_as(*found)) : std::nullopt;
 }
 
 Group Group::subgroup(std::span<const int> ranks, Options o) const {

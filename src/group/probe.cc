@@ -1,12 +1,10 @@
-/// What waits to be received, and receiving and sending at once.
+/// What waits to be received.
 
 #include <fmt/format.h>
 
 #include "group/group_impl.h"
 
-namespace unisono {
-
-namespace detail {
+namespace unisono::detail {
 
 std::optional<engine::Arrival> GroupImpl::iprobe(int src, std::int64_t tag) {
   check_source("probe", src);
@@ -51,48 +49,4 @@ engine::Arrival GroupImpl::probe(int src, std::int64_t tag, const Options& optio
   return {};
 }
 
-}  // namespace detail
-
-namespace {
-detail::GroupImpl& need(const std::shared_ptr<detail::GroupImpl>& impl) {
-  if (impl == nullptr) throw InvalidArgument("this Group is empty: this rank is not a member");
-  return *impl;
-}
-
-Received received(const engine::Arrival& a) { return {a.source, a.tag, a.bytes}; }
-}  // namespace
-
-Received Group::probe(int src, std::int64_t tag, Options o) const { return received(need(impl_).probe(src, tag, o)); }
-
-std::optional<Received> Group::iprobe(int src, std::int64_t tag) const {
-  const auto found = need(impl_).iprobe(src, tag);
-  return found ? std::optional(received(*found)) : std::nullopt;
-}
-
-Received Group::sendrecv(std::span<const std::byte> out, int dst, std::span<std::byte> in, int src,
-                         std::int64_t send_tag, std::int64_t recv_tag, Options o) const {
-  detail::GroupImpl& g = need(impl_);
-  g.parts().context->cycles->note_caller();
-  detail::check_tag_to_send(send_tag);
-  detail::check_tag_to_receive(recv_tag);
-  const Duration timeout = o.timeout.value_or(g.default_timeout());
-  const auto arrives = g.receive(in, src, recv_tag, timeout);
-  try {
-    g.wait(g.send(out, dst, send_tag, timeout), timeout, {"send", true, dst, send_tag, out.size(), g.lasts(o)}, true,
-           o.interrupted);
-    g.wait(arrives, timeout, {"recv", true, src, recv_tag, in.size(), g.lasts(o)}, true, o.interrupted);
-  } catch (...) {
-    // The receive must not outlive the call: its memory is the caller's.
-    g.parts().context->messenger->cancel(g.parts().id, arrives, Status::aborted("its sendrecv has failed"));
-    throw;
-  }
-  return received(arrives->arrival());
-}
-
-Received Group::sendrecv_replace(std::span<std::byte> data, int dst, int src, std::int64_t send_tag,
-                                 std::int64_t recv_tag, Options o) const {
-  const std::vector<std::byte> out(data.begin(), data.end());
-  return sendrecv(out, dst, data, src, send_tag, recv_tag, o);
-}
-
-}  // namespace unisono
+}  // namespace unisono::detail

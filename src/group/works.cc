@@ -6,17 +6,6 @@
 
 namespace unisono {
 
-namespace {
-
-/// When the message that is given up first is given up.
-TimePoint first_deadline(std::span<const std::shared_ptr<detail::WorkImpl>> works) {
-  TimePoint first = TimePoint::max();
-  for (const auto& work : works) first = std::min(first, work->deadline);
-  return first;
-}
-
-}  // namespace
-
 bool Work::cancel() const {
   if (impl_ == nullptr || impl_->completion->done()) return false;
   impl_->group->check_process();
@@ -50,23 +39,23 @@ std::optional<std::size_t> wait_any(std::span<const Work> works, Duration timeou
   const auto index_of = [&](auto found) { return static_cast<std::size_t>(found - works.begin()); };
   auto found = first_done();
   if (found != works.end()) return index_of(found);
-  std::vector<std::shared_ptr<detail::WorkImpl>> waited;
-  for (const Work& work : works) waited.push_back(work.impl_);
   // All of a process share its progress; of ranks that are threads, each group has its own thread.
-  detail::GroupImpl& group = *waited.front()->group;
-  const TimePoint now = group.parts().context->clock.now(), own = first_deadline(waited);
-  const TimePoint until = std::min(saturating_add(now, timeout), own);
+  detail::GroupImpl& group = *works.front().impl_->group;
+  const detail::ContextImpl& context = *group.parts().context;
+  context.cycles->note_caller();
+  const auto given_up_first =
+      std::ranges::min_element(works, {}, [](const Work& work) { return work.impl_->deadline; });
+  const TimePoint own = given_up_first->impl_->deadline;
+  const TimePoint until = std::min(saturating_add(context.clock.now(), timeout), own);
   const auto any = [&] { return (found = first_done()) != works.end(); };
-  if (group.parts().context->progress->wait(&group, until, nullptr, any) == group::Progress::Outcome::done)
-    return index_of(found);
+  if (context.progress->wait(&group, until, nullptr, any) == group::Progress::Outcome::done) return index_of(found);
   if (own > until) return std::nullopt;
   // A message that nobody sends or takes: it is given up, and is done.
-  found = std::ranges::find_if(works, [&](const Work& work) { return work.impl_->deadline == own; });
   try {
-    found->wait();
+    given_up_first->wait();
   } catch (const Error&) {  // the caller's wait() throws it
   }
-  return index_of(found);
+  return index_of(given_up_first);
 }
 
 bool test_all(std::span<const Work> works) noexcept {

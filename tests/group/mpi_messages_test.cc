@@ -1,4 +1,5 @@
-/// Messages as MPI programs use them, ranks as threads: sendrecv, probe, any tag, oneself, several at once.
+/// Messages as MPI programs use them, ranks as threads: sendrecv, probe, any tag, oneself, several
+/// at once.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
